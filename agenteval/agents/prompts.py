@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from array import array
 from collections.abc import Callable, Iterator
 
 import msgspec
 
-from agenteval.errors import BadRecord
+from agenteval.errors import BadRecord, nearest
 from agenteval.streams.console import Console
+from agenteval.streams.digests import digest, tree_digest
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import Source, refuse
-from agenteval.wire.records import AGENT_METADATA, RUN_FIELDS, RUN_METADATA, TRIALS_FIELDS, Prompt, Record
+from agenteval.streams.text import parse_milliseconds
+from agenteval.wire.records import (
+    AGENT_METADATA,
+    RUN_FIELDS,
+    RUN_METADATA,
+    TRIALS_FIELDS,
+    Prompt,
+    PromptWorkspace,
+    Record,
+)
 from agenteval.wire.validation import check
 
 
@@ -104,6 +115,58 @@ class Prompts:
         self.read += 1
         prompt = self.clean(prompt)
         return prompt if self.wants(prompt, in_shard(prompt["id"], self.shard)) else None
+
+
+class Places:
+    """Finds what the paths in prompts mean: they count from the directory of the prompts file."""
+
+    def __init__(self, source: Source, workspace_dir: str | None) -> None:
+        self.base = os.path.dirname(os.path.abspath(source.path)) if source.path else os.getcwd()
+        self.workspace_dir = workspace_dir
+        self._digests: dict[str, str] = {}  # of templates
+
+    def clean(self, record: Record) -> Record:
+        """Returns a prompt whose paths work anywhere; BadRecord if a template is missing, or no workspace is made."""
+        prompt = as_prompt(record)
+        given = prompt.get("workspace")
+        if isinstance(given, str):
+            given = {"template": given}
+        if given is not None:
+            if self.workspace_dir is None:
+                raise BadRecord("has a workspace of its own, which needs --workspace-dir DIR")
+            prompt["workspace"] = self._workspace({"base": self.base, **given})
+        if isinstance(prompt.get("checks"), list):
+            prompt["checks"] = [self._check(one) for one in prompt["checks"]]
+        return prompt
+
+    def _workspace(self, given: Record) -> Record:
+        if unknown := given.keys() - set(PromptWorkspace.__struct_fields__):
+            name = sorted(unknown)[0]
+            raise BadRecord(f"workspace: unknown field {name!r}; {nearest(name, PromptWorkspace.__struct_fields__)}")
+        template, limit = given.get("template"), given.get("timeout")
+        try:
+            if isinstance(limit, str):
+                parse_milliseconds(limit)
+        except ValueError as error:
+            raise BadRecord(f"workspace: timeout: {error}") from None
+        if template is None:
+            return given
+        place = template_place(template, given["base"])
+        if place not in self._digests:
+            if not os.path.isdir(place) and "://" not in place:
+                raise BadRecord(f"workspace: {place}: no such directory or git repository")
+            self._digests[place] = tree_digest(place) if os.path.isdir(place) else digest(place)
+        return {**given, "digest": self._digests[place]}
+
+    def _check(self, check: Record) -> Record:
+        if isinstance(check.get("checks"), list):
+            return {**check, "checks": [self._check(one) for one in check["checks"]]}
+        return {**check, "tests": os.path.join(self.base, check["tests"])} if "tests" in check else check
+
+
+def template_place(template: str, base: str) -> str:
+    """Returns where a template is: a path from a directory, or the address of a repository."""
+    return template if "://" in template else os.path.normpath(os.path.join(base, template))
 
 
 def as_prompt(record: Record) -> Record:

@@ -35,7 +35,7 @@ from agenteval.agents.kinds import (
     in_container,
 )
 from agenteval.agents.limits import Budget, FailureCount, MissingWorkspaces
-from agenteval.agents.prompts import Prompts, as_prompt
+from agenteval.agents.prompts import Places, Prompts
 from agenteval.agents.resume import (
     Fate,
     Journal,
@@ -50,7 +50,7 @@ from agenteval.agents.sandbox import CONTAINERS, Sandbox, find_sandbox, is_below
 from agenteval.agents.session import Conditions, Limits, PromptJob, RateLimiter, WarmUp
 from agenteval.agents.variants import Variant, variant_of
 from agenteval.agents.workspace_git import forget_repository
-from agenteval.agents.workspaces import HOME_ENDING, PREFIX, Markers, Workspaces, workspace_name
+from agenteval.agents.workspaces import HOME_ENDING, PREFIX, Markers, SetupFailed, Workspaces, workspace_name
 from agenteval.errors import FAILED, OK, Stopped, StrictStop, UserError, WorkspaceError
 from agenteval.processes.pool import Pool
 from agenteval.processes.process import ANSWER_FILE, find_program
@@ -64,7 +64,8 @@ from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
 from agenteval.streams.text import visible
 from agenteval.wire.adapter_schema import UsageField
-from agenteval.wire.records import RUN_ID_VARIABLE, Raw, Record
+from agenteval.wire.records import RUN_ID_VARIABLE, PromptWorkspace, Raw, Record
+from agenteval.wire.validation import check as convert
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -220,7 +221,8 @@ class PromptRun:
             refuse_another_agent(self.output.name, agents, self.identity)
         digests = graders.digests if graders else None
         self.resumption = Resumption(self.output, self.journal, retry_failed=settings.retry_failed, graders=digests)
-        self.prompts = Prompts(source, self.console, settings.shard, self.resumption.wants, as_prompt, validate)
+        clean = Places(source, settings.workspace_dir).clean
+        self.prompts = Prompts(source, self.console, settings.shard, self.resumption.wants, clean, validate)
         self.conditions = _conditions_of(settings, self.agent, self.variant, self.sandbox, self.console)
         self.provenance = self._provenance()
         self.console.redact = self.conditions.redact
@@ -432,6 +434,8 @@ class PromptRun:
             return None
         except NOT_OF_THE_RECORD:
             raise
+        except SetupFailed as error:
+            raw, reading = job.broken_off(str(error)), None
         except Exception as error:
             raw, reading = job.broken_off(self.console.fault(name, error)), None
         if self.workspaces is not None:
@@ -469,7 +473,8 @@ class PromptRun:
         make_home = None
         if self.workspaces is not None:
             metadata["workspaceDir"] = self.workspaces.path(prompt["id"], trial)
-            prepare = partial(self.workspaces.make, prompt["id"], key, trial)
+            given = convert(prompt["workspace"], PromptWorkspace) if prompt.get("workspace") is not None else None
+            prepare = partial(self.workspaces.make, prompt["id"], key, trial, given)
             make_home = partial(self.workspaces.make_home, prompt["id"], trial)
         trace = (lambda line: self.console.say(f"{name}: {line}")) if self.settings.debug else None
         prompt = {**prompt, "metadata": metadata}

@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from agenteval.agents.prompts import template_place
 from agenteval.agents.workspace_changes import FOLDER, drop_baseline, keep_baseline
 from agenteval.agents.workspace_git import (
     OWN_CONFIG,
@@ -36,10 +37,12 @@ from agenteval.processes.remove_tree import remove_tree
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.agent_files import copy_regular, is_regular, open_regular, read_regular
 from agenteval.streams.files import create_file, replace_file
+from agenteval.streams.text import one_line, parse_milliseconds
+from agenteval.wire.records import PromptWorkspace
 
 LONGEST_NAME = 100
 DIGEST_LENGTH = 32  # hexadecimal digits: 128 bits
-CLONE_TIMEOUT = 600.0
+CLONE_TIMEOUT = SETUP_TIMEOUT = 600.0
 GIT_OUTPUT = 1 << 28
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 PREFIX = "prompt-"
@@ -63,6 +66,10 @@ def workspace_name(prompt_id: str, trial: int | None = None, *, ignores_case: bo
     if safe != prompt_id or looks_changed or same_as_another:
         safe = f"{safe}-{hashlib.sha256(prompt_id.encode()).hexdigest()[:DIGEST_LENGTH]}"
     return f"{PREFIX}{safe}" + (f"-trial-{trial}" if trial is not None else "")
+
+
+class SetupFailed(Exception):
+    """The setup of a prompt's workspace has failed: its record says so, and no agent is started."""
 
 
 class Workspaces:
@@ -123,11 +130,25 @@ class Workspaces:
             return None
         return find_work_tree(self.base)
 
-    def make(self, prompt_id: str, key: int, trial: int | None = None) -> str:
-        """Creates a workspace, replaces that of an earlier run, and returns its path; WorkspaceError if that fails."""
-        path = self.path(prompt_id, trial)
+    def make(self, prompt_id: str, key: int, trial: int | None = None, given: PromptWorkspace | None = None) -> str:
+        """Creates a workspace, replaces that of an earlier run, and returns its path; WorkspaceError if that fails.
+
+        `given` is what the prompt says about it; SetupFailed if its setup fails.
+        """
+        path, given = self.path(prompt_id, trial), given or PromptWorkspace()
         with self._workspace_errors():
-            self._make(path, key)
+            made = self._make(path)
+            try:
+                if made:
+                    self._filler_of(given)(path, key)
+                    self._set_up(path, key, given, prompt_id)
+                    self._dress(path)
+                self._begin(path, key, self.git if given.git is None else given.git)
+            except OSError:
+                if made:
+                    with suppress(OSError):  # if it was removed meanwhile, git would have made it without a marker
+                        remove_tree(path)
+                raise
         return path
 
     def make_home(self, prompt_id: str, trial: int | None = None) -> str:
@@ -152,7 +173,8 @@ class Workspaces:
             reason = f"{error.strerror}: {where}" if error.strerror and where else error.strerror or str(error)
             raise WorkspaceError(reason, full=self._is_full(error)) from None
 
-    def _make(self, path: str, key: int) -> None:
+    def _make(self, path: str) -> bool:
+        """Creates a directory; returns False if there is one of the user's."""
         os.makedirs(self.base, exist_ok=True)  # an agent may have removed more than its own
         self.markers.prepare()
         if not self.markers.claim(path):
@@ -162,30 +184,50 @@ class Workspaces:
             )
         if os.path.lexists(path) and not (self.fresh or self._is_ours(path)):
             self._keep(path)
-            self._begin(path, key)
-            return
+            return False
         if os.path.lexists(path):
             remove_tree(path)
         self.markers.make(path)
         self._made.add(path)
-        try:
-            self.fill(path, key)
-            if self.dress:
-                self.dress(path)
-            if self.boundary and not os.path.lexists(git := os.path.join(path, ".git")):
-                for part in ("objects", "refs"):  # the least that git takes for a repository
-                    os.makedirs(os.path.join(git, part))
-                replace_file(os.path.join(git, "HEAD"), b"ref: refs/heads/main\n")
-            self._begin(path, key)
-        except OSError:
-            with suppress(OSError):  # also if it was removed meanwhile: git would have made it again, without a marker
-                remove_tree(path)
-            raise
+        return True
 
-    def _begin(self, path: str, key: int) -> None:
+    def _filler_of(self, given: PromptWorkspace) -> Callable[[str, int], None]:
+        if given.template is None:
+            return self.fill
+        try:
+            return _filler(template_place(given.template, given.base or ""), self)
+        except UserError as error:
+            raise WorkspaceError(str(error).replace("--workspace-template", "template", 1)) from None
+
+    def _set_up(self, path: str, key: int, given: PromptWorkspace, prompt_id: str) -> None:
+        """Runs the setup of a prompt in its workspace, outside the agent's time, and ends what it leaves running."""
+        if given.setup is None:
+            return
+        env = {"AE_ID": prompt_id, "AE_PROMPTS": given.base or ""}
+        limit = parse_milliseconds(given.timeout) if isinstance(given.timeout, str) else given.timeout
+        shell = Command(find_program("sh"), ["sh", "-c", f"exec 1>&2\n{given.setup}"], path, env)
+        outcome = self.processes.run(key, shell, timeout=limit / 1000 if limit else SETUP_TIMEOUT, max_output=0)
+        if outcome.left_helpers:
+            self.processes.terminate_tree(key)
+        if outcome.exit_code == 0 and not outcome.timed_out:
+            return
+        how = "takes too long" if outcome.timed_out else outcome.error or f"exits with {outcome.exit_code}"
+        last = outcome.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise SetupFailed(f"workspace: its setup {how}{f': {one_line(last, 200)}' if last else ''}")
+
+    def _dress(self, path: str) -> None:
+        """Adds the files of a variant, and what keeps git from looking above the workspace."""
+        if self.dress:
+            self.dress(path)
+        if self.boundary and not os.path.lexists(git := os.path.join(path, ".git")):
+            for part in ("objects", "refs"):  # the least that git takes for a repository
+                os.makedirs(os.path.join(git, part))
+            replace_file(os.path.join(git, "HEAD"), b"ref: refs/heads/main\n")
+
+    def _begin(self, path: str, key: int, git: bool) -> None:
         """Takes what is in a workspace for its state before the agent runs."""
         drop_baseline(path)
-        if self.git:  # all files, in a new repository if there is none; what they are now is kept outside of it
+        if git:  # all files, in a new repository if there is none; what they are now is kept outside of it
             with tempfile.TemporaryDirectory(dir=self.processes.scratch.folder()) as folder:
                 commit_all(path, folder, self._git_of(key))
             self._baselines[path] = keep_baseline(path)

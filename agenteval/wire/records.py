@@ -34,6 +34,24 @@ ON_OUTPUT = frozenset(  # the types of checks that look at nothing but the outpu
 Richness = Literal["full", "messages-only", "minimal"]  # of a trajectory
 
 
+class PromptWorkspace(Wire):
+    """What is in a prompt's workspace when its agent starts; it needs --workspace-dir."""
+
+    template: Annotated[str, Meta(min_length=1)] | None = None
+    """A directory, from that of the prompts file, or a git repository; without one that of --workspace-template."""
+    git: bool | None = None
+    """Whether it becomes a git repository of one commit, as with --workspace-git."""
+    setup: Annotated[str, Meta(min_length=1)] | None = None
+    """A command for sh that runs there before the agent and outside its time; AE_ID names the prompt, AE_PROMPTS the
+    directory of the prompts file. If it fails, the record has `errors`."""
+    timeout: Annotated[float, Meta(gt=0)] | str | None = None
+    """Limit of `setup` in milliseconds, or a time with a unit; 10 min by default."""
+    base: str | None = None
+    """The directory from which its paths count; a run adds it."""
+    digest: str | None = None
+    """Digest of the template's content; a run adds it."""
+
+
 class Prompt(Wire):
     """One prompt: a string, or a list of strings that are the turns of one session."""
 
@@ -49,6 +67,8 @@ class Prompt(Wire):
     """Anything: category, difficulty, tags."""
     timeout: Annotated[float, Meta(gt=0)] | None = None
     """Milliseconds per turn; takes precedence over any other limit."""
+    workspace: Annotated[str, Meta(min_length=1)] | PromptWorkspace | None = None
+    """What is in its workspace at the start: a template, or more."""
     checks: list[dict[str, Any]] | None = None
     """What a good answer passes, for ae-grader-checks: objects with a `type` (see Check)."""
 

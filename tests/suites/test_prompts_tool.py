@@ -285,3 +285,25 @@ def test_what_is_no_suite(tmp_path: Path) -> None:
     run("ae-prompts", "harbor", tmp_path / "none").expect(2).says("No such file or directory")
     run("ae-prompts", "harbor", tmp_path).expect(2).says("does not look like tasks of Harbor")
     run("ae-prompts", "csv", write(tmp_path / "a.csv", "a,b\n1,2\n")).expect(2).says('has no column "input"')
+
+
+def test_a_suite_runs_on_two_agents_in_three_commands(tmp_path: Path) -> None:
+    """As docs/suites.md shows it, for a promptfoo suite and for cases of claude plugin eval."""
+    shutil.copytree(DATA / "promptfoo", tmp_path / "suite")
+    shutil.copytree(DATA / "claude-evals", tmp_path / "plugin")
+    write(tmp_path / "silent.sh", "echo nothing\n")
+    for format_, path, agents, passing in (
+        ("promptfoo", "suite", ("suite/answer.sh", "silent.sh"), (28, 0)),
+        ("claude-evals", "plugin", ("suite/answer.sh", "silent.sh"), (1, 1)),
+    ):
+        run("ae-prompts", format_, path, "-o", f"{format_}.jsonl", cwd=tmp_path).expect(0)
+        files = []
+        for agent in agents:
+            files.append(f"{format_}-{Path(agent).stem}.jsonl")
+            options = ("--workspace-dir", f"ws-{format_}-{Path(agent).stem}", "-j", "4", "-o", files[-1])
+            script = f"sh {tmp_path / agent} {{}}"
+            run("ae-capture", f"{format_}.jsonl", "--simple", script, *options, cwd=tmp_path).expect(0)
+        runs = [list(map(json.loads, (tmp_path / file).read_text().splitlines())) for file in files]
+        assert tuple(sum(record["score"]["pass"] for record in records) for records in runs) == passing
+        run("ae-compare", *files, cwd=tmp_path).expect(0)
+    assert (tmp_path / "ws-claude-evals-silent" / "prompt-report" / "numbers.txt").read_text() == "1\n2\n3\n"

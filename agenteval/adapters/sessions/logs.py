@@ -119,7 +119,7 @@ def read_sessions(path: str, schema: SessionSchema, console: Console) -> Iterato
             yield from _read_database(path, schema, schema.log.database, console)
     except StrictStop:
         raise
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter where SQLite quotes a broken name
         console.refuse(path, f"not a database of sessions: {error}")
     except (UserError, OSError) as error:
         report_unreadable(path, error, console)
@@ -241,6 +241,7 @@ def connect(path: str) -> closing[sqlite3.Connection]:
     os.close(open_regular(path))  # its error says why; SQLite's does not
     database = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST)
+    database.text_factory = lambda data: data.decode("utf-8", "replace")
     database.set_authorizer(lambda *call: sqlite3.SQLITE_OK if call[-1] in OF_NO_VIEW else sqlite3.SQLITE_DENY)
     return closing(database)
 

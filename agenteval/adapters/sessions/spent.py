@@ -33,7 +33,7 @@ def session_log(name: str, session_id: str, env: Mapping[str, str]) -> Record | 
     """
     schema = _schema(name)
     sessions: list[RecordedSession] = []
-    with suppress(OSError, UserError, sqlite3.Error):
+    with suppress(OSError, UserError, sqlite3.Error, UnicodeDecodeError):
         read = _in_databases if schema.log.database else _in_files
         for root in roots(schema, env):
             if sessions := [session for session in read(root, schema, session_id) if session.spent()]:
