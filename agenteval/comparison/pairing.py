@@ -324,7 +324,7 @@ def resources(a: RunRows, b: RunRows) -> Resources:
     if cost is not None:
         cost.estimated = sum(a.rows[id].cost_estimated or b.rows[id].cost_estimated for id in costs.ids) or None
     return Resources(
-        latency=_ratio_of_times(paired_values(a, b, lambda row: row.duration or None)),
+        latency=_ratio_of_times(a, b),
         tokens=_ratio_of_means(paired_values(a, b, lambda row: row.tokens)),
         cost=cost,
     )
@@ -338,13 +338,18 @@ def _ratio_of_means(values: PairedValues) -> Ratio | None:
     return Ratio(n=len(values.ids), mean_a=above, mean_b=below, ratio=ratio, interval=interval)
 
 
-def _ratio_of_times(values: PairedValues) -> Ratio | None:
-    """The geometric mean of the ratios: times are skewed, and one slow prompt would rule the ratio of means."""
+def _ratio_of_times(a: RunRows, b: RunRows) -> Ratio | None:
+    """The geometric mean of the ratios: times are skewed, and one slow prompt would rule the ratio of means.
+
+    Of trials, too: the more of them there are, the higher the logarithm of their arithmetic mean is on average.
+    """
+    values = paired_values(a, b, lambda row: geometric_mean([value for value in row.durations if value > 0]))
+    means = [mean([run.rows[id].duration or 0.0 for id in values.ids]) for run in (a, b)]
     ratios = [ours / theirs for ours, theirs in zip(values.a, values.b, strict=True)]
     if not ratios:
         return None
     ratio, interval = geometric_mean(ratios), geometric_ratio_interval(ratios, values.clusters)
-    return Ratio(n=len(ratios), mean_a=mean(values.a), mean_b=mean(values.b), ratio=ratio, interval=interval)
+    return Ratio(n=len(ratios), mean_a=means[0], mean_b=means[1], ratio=ratio, interval=interval)
 
 
 # --- categories ---------------------------------------------------------------------------------

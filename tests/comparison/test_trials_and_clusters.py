@@ -122,6 +122,13 @@ def test_clusters_reach_time_tokens_and_cost() -> None:
 # --- unequal numbers of trials ------------------------------------------------------------------
 
 
+def test_a_ratio_of_times_does_not_depend_on_how_many_trials_there_are() -> None:
+    """One trial of 1 s or of 9 s, against both of them in each prompt: on average they take as long."""
+    once = [prompt(1, 1, durations=(1.0 if at % 2 else 9.0,)) for at in range(20)]
+    found = pairing.resources(run_of("a", *once), run_of("b", *[prompt(2, 2, durations=(1.0, 9.0))] * 20)).latency
+    assert found is not None and found.ratio == pytest.approx(1.0) and (found.mean_a, found.mean_b) == (5.0, 5.0)
+
+
 def test_a_pass_rate_is_the_mean_of_the_prompts_rates() -> None:
     """Simpson's paradox: b passes more often on both kinds of prompts, and less often over all trials."""
     easy, hard = (9, 10), (1, 2)
