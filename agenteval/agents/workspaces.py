@@ -126,7 +126,7 @@ class Workspaces:
         """Returns the repository that git would find from a workspace, None if each workspace is one itself."""
         template = self.template
         cloned = template and (_is_bare_repository(template) or not os.path.isdir(template))
-        if self.git or cloned or (template and os.path.lexists(os.path.join(template, ".git"))):
+        if self.git or self.boundary or cloned or (template and os.path.lexists(os.path.join(template, ".git"))):
             return None
         return find_work_tree(self.base)
 

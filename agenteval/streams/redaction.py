@@ -47,7 +47,7 @@ class Redactor:
     def learn(self, text: str, name: str) -> None:
         """Adds the secrets in a file that logs an agent in, whatever its format."""
         with self._learning:
-            if self.works and (new := [found for found in _CREDENTIAL.findall(text) if found not in self.secrets]):
+            if self.works and (new := credentials_in(text) - self.secrets.keys()):
                 self.secrets = dict(self.secrets)  # another thread may be using the old one
                 self._add(new, name)
                 self._prepare()
@@ -185,8 +185,18 @@ _USERS = (r"://([^\s/?#]*)@", r"://(\S*)@")
 _ASSIGNED = rf"(?i)(?:{'|'.join(_SETTINGS)})\s*=\s*([^\s;&\"']+)"
 
 
-# In a file that logs an agent in: a long word with a digit in it that is neither a path nor the rest of an address.
-_CREDENTIAL = re.compile(r"(?<![\w.~+/-])(?=[\w.~+/-]*\d)(?![/.])[\w.~+/-]{20,}={0,2}")
+# In a file that logs an agent in, whatever its format: what a name is set to, and long words that are no paths.
+_SET = re.compile(r"""([\w-]+)["']?\s*[:=]\s*["']?([^\s"',}]{8,})""")
+_LONG_WORD = re.compile(r"(?<![\w.~+/@:-])(?=[\w.~+-]*\d)[\w.~+-]{32,}={0,2}(?![\w/])")
+_ALONE = re.compile(r"\s*([\w.~+/=-]{16,})\s*")
+_LOGINS = frozenset(("access", "refresh"))  # names of tokens besides those that look so
+
+
+def credentials_in(text: str) -> set[str]:
+    """Returns the secrets in a file that logs an agent in; names of models and addresses are none."""
+    named = {value for name, value in _SET.findall(text) if looks_secret(name) or name.lower() in _LOGINS}
+    alone = _ALONE.fullmatch(text)
+    return {*filter(_is_secret, named), *_LONG_WORD.findall(text), *([alone[1]] if alone else ())}
 
 
 def looks_secret(name: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agenteval.streams.redaction import credentials_in
 from tests.support.tool import Record, jsonl, run
 from tests.support.watching import Running, until
 
@@ -217,3 +218,19 @@ def test_what_the_user_made_is_kept_and_a_home_cannot_be_named_twice(toy: Path) 
     prompts: list[Record] = [{"id": "b", "input": "x"}, {"id": "b.home", "input": "x"}]
     first, second = capture(toy, "--isolate", "--workspace-dir", "ws", prompts=prompts)[0]
     assert second["metadata"]["workspaceDir"] != first["metadata"]["workspaceDir"] + ".home"
+
+
+@pytest.mark.parametrize(
+    ("text", "secrets"),
+    [
+        ('{"tokens": {"id_token": "ab1.cd2.ef3", "refresh": "1//0gAbCdEf"}}', {"ab1.cd2.ef3", "1//0gAbCdEf"}),
+        ('{"accessToken": "tok-12345678", "model": "claude-sonnet-4-20250514"}', {"tok-12345678"}),
+        ("MISTRAL_API_KEY=abc123def456\nBASE=https://api.mistral.ai/v1\n", {"abc123def456"}),
+        ("models:\n  - name: gpt-5.1-codex-max\n    apiKey: k-99999999\n", {"k-99999999"}),
+        ('base_url = "https://gateway.example.com/anthropic/v1/messages"\nmodel = "m-1"\n', set()),
+        ("0123456789abcdef0123\n", {"0123456789abcdef0123"}),
+    ],
+)
+def test_what_is_secret_in_a_login(text: str, secrets: set[str]) -> None:
+    """Names of models and addresses are in such files, too, and have to stay readable in records."""
+    assert credentials_in(text) == secrets
