@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator
 
-from agenteval.adapters.foreign import atif, inspect, otlp, promptfoo
+from agenteval.adapters.foreign import atif, claude_evals, harbor, inspect, otlp, promptfoo
 from agenteval.errors import BadRecord, MissingExtra, StrictStop, UserError
 from agenteval.streams.agent_files import is_regular
 from agenteval.streams.console import Console
@@ -12,20 +12,31 @@ from agenteval.wire.records import Record
 
 FOREIGN = {
     "atif": "trajectories in the Agent Trajectory Interchange Format",
+    "claude-evals": "results of claude plugin eval",
+    "harbor": "trials of Harbor jobs",
     "inspect": "logs of inspect_ai",
     "otlp": "GenAI traces as OTLP/JSON",
     "promptfoo": "results of promptfoo",
 }
-MODULES = {"atif": atif, "inspect": inspect, "otlp": otlp, "promptfoo": promptfoo}
+MODULES = {
+    "atif": atif,
+    "claude-evals": claude_evals,
+    "harbor": harbor,
+    "inspect": inspect,
+    "otlp": otlp,
+    "promptfoo": promptfoo,
+}
+READERS = {"harbor": harbor.read_documents, "inspect": inspect.read_documents}
 ENDINGS = (".json", ".jsonl", ".eval")
 
 
 def read_foreign(format_: str, paths: Iterable[str], console: Console) -> Iterator[Record]:
     """Yields the results of files and directories of this format; what cannot be read is reported."""
     results_of = MODULES[format_].results_of
-    read_documents = inspect.read_documents if format_ == "inspect" else read_objects
+    read_documents = READERS.get(format_, read_objects)
+    endings = (harbor.FILE,) if format_ == "harbor" else ENDINGS
     paths = list(paths)
-    for path in (file for one in paths for file in _files(one)):
+    for path in (file for one in paths for file in _files(one, endings)):
         if path not in paths and not is_regular(path):
             console.refuse(path, "is not a regular file")
             continue
@@ -46,11 +57,11 @@ def read_foreign(format_: str, paths: Iterable[str], console: Console) -> Iterat
             report_unreadable(path, error, console)
 
 
-def _files(path: str) -> Iterator[str]:
+def _files(path: str, endings: tuple[str, ...]) -> Iterator[str]:
     """Yields the file itself, or those below a directory that may be of such a format."""
     if path == "-" or not os.path.isdir(path):
         yield path
         return
     for folder, folders, names in os.walk(path):
         folders.sort()
-        yield from (os.path.join(folder, name) for name in sorted(names) if name.endswith(ENDINGS))
+        yield from (os.path.join(folder, name) for name in sorted(names) if name.endswith(endings))

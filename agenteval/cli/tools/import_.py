@@ -69,8 +69,9 @@ def main(
     """Turn the sessions that agents keep on disk into results, to grade what they did.
 
     FORMAT is an agent, whose own session logs are read: claude, codex, gemini, goose, opencode, pi,
-    qwen; or a format of other harnesses: atif (trajectories), inspect (logs of inspect_ai), otlp
-    (GenAI traces as OTLP/JSON), promptfoo (its results). PATH is a file, or a directory that is
+    qwen; or a format of other harnesses: atif (trajectories), claude-evals (aggregate-result.json of
+    `claude plugin eval`), harbor (a job's directory), inspect (logs of inspect_ai), otlp (GenAI traces
+    as OTLP/JSON), promptfoo (its results). PATH is a file, or a directory that is
     searched for session files. Without one the agent's own directory below HOME is searched; the
     formats of other harnesses are read from stdin.
 
