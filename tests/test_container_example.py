@@ -1,9 +1,8 @@
-"""examples/container, with the engines that can run a container here; without one, only what in-container asks for."""
+"""examples/container, and ae-sandbox with the engines that can run a container here; else only what it asks for."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shlex
@@ -20,10 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tool import ROOT, Done, read, run, script, start, write
+from tests.support.tool import BIN, ROOT, Done, read, run, script, start, write
 
 EXAMPLE = ROOT / "examples" / "container"
-IN_CONTAINER = EXAMPLE / "in-container"
 # Where a container may not raise its limits, or the kernel has cgroups of both versions, podman's defaults do not work.
 MODEST = '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n[engine]\nruntime = "runc"\n'
 # What an engine needs to know of our environment.
@@ -39,8 +37,13 @@ class Engine:
     image: str
 
     @property
-    def settings(self) -> dict[str, str]:
-        return {**self.env, "CONTAINER_ENGINE": shlex.join(self.words), "CONTAINER_IMAGE": self.image}
+    def name(self) -> str:
+        return Path(self.words[0]).name
+
+    @property
+    def settings(self) -> list[str]:
+        """The options of a run in its containers."""
+        return ["--sandbox", self.name, "--sandbox-image", self.image, "--sandbox-net", "none"]
 
     def __call__(self, *arguments: object) -> str:
         command = [*self.words, *map(str, arguments)]
@@ -50,7 +53,7 @@ class Engine:
         return done.stdout
 
     def containers(self) -> list[str]:
-        """All that in-container has made and that are still there, running or not."""
+        """All that ae-sandbox has made and that are still there, running or not."""
         return self("ps", "-aq", "--filter", "label=agenteval").split()
 
     def add(self, image: str, folder: Path, *names: str) -> Engine:
@@ -100,7 +103,10 @@ def _working_engine(name: str, folder: Path, root: Path) -> Engine:
     image = f"localhost/agenteval-test-{os.getpid()}"
     if name == "podman":
         (folder / "containers.conf").write_text(MODEST)
-        words = ["podman", "--root", str(folder / "root"), "--runroot", str(folder / "run")]
+        (folder / "bin").mkdir()
+        own = f"{shutil.which(name)} --root {folder}/root --runroot {folder}/run"
+        words = [str(script(folder / "bin" / name, f'exec {own} "$@"'))]
+        env["PATH"] = f"{folder}/bin:{BIN}:{os.environ['PATH']}"
         modest = {**env, "CONTAINERS_CONF": str(folder / "containers.conf")}
         candidates = [Engine(words, env, image), Engine(words, modest, image)]
     else:
@@ -143,8 +149,9 @@ def wait_for(condition: bool, token: str, seconds: float = 20) -> None:
         time.sleep(0.05)
 
 
-def in_container(engine: Engine, *command: str, cwd: Path, stdin: str = "", **settings: str) -> Done:
-    return run(str(IN_CONTAINER), *command, cwd=cwd, stdin=stdin, env={**engine.settings, **settings})
+def in_container(engine: Engine, *words: str, cwd: Path, stdin: str = "", **env: str) -> Done:
+    options = ("--engine", engine.name, "--image", engine.image)
+    return run("ae-sandbox", *options, *words, cwd=cwd, stdin=stdin, env={**engine.env, **env})
 
 
 def without_times(text: str) -> str:
@@ -158,7 +165,7 @@ def test_the_walls_hold(engine: Engine, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(EXAMPLE, copy, ignore=shutil.ignore_patterns("build"))
     image = f"{engine.image}-probe"
-    env = {**engine.settings, "CONTAINER_IMAGE": image, "BASE": engine.image}
+    env = {**engine.env, "CONTAINER_ENGINE": engine.name, "CONTAINER_IMAGE": image, "BASE": engine.image}
     done = run("/usr/bin/env", "make", "show", cwd=copy, env=env, timeout=120).expect(0)
     engine("rmi", "-f", image)
     readme = (copy / "README.md").read_text()
@@ -173,21 +180,19 @@ def test_the_walls_hold(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_a_bundled_adapter_with_two_turns(engine: Engine, tmp_path: Path) -> None:
-    """The recipe of the README; a session that the first turn left in its home is there in the second."""
+    """A session that the first turn left in its HOME is there in the second."""
     script(
         tmp_path / "claude",
         'case "$*" in *--resume*) answer="It was: $(cat ~/notes)";; *) answer=Noted.; echo "$*" > ~/notes;; esac\n'
         'printf \'{"type":"result","session_id":"s1","result":"%s","is_error":false}\\n\' "$answer"',
     )
     with_claude = engine.add(f"{engine.image}-claude", tmp_path, "claude")
-    schema = {**json.loads(run("ae-adapters", "claude").stdout), "command": [str(IN_CONTAINER), "claude"]}
-    (tmp_path / "claude.json").write_text(json.dumps(schema))
     prompts = write(tmp_path / "prompts.jsonl", {"id": "two", "input": ["the number is 42", "what did I say?"]})
-    env = {**with_claude.settings, "CONTAINER_HOME": "keep"}
-    done = run("ae-capture", prompts, "-s", "claude.json", "--workspace-dir", "ws", cwd=tmp_path, env=env, timeout=90)
+    options = (*with_claude.settings, "--workspace-dir", "ws")
+    done = run("ae-capture", prompts, "-s", "bundled:claude", *options, cwd=tmp_path, env=engine.env, timeout=90)
     engine("rmi", "-f", with_claude.image)
     assert "the number is 42" in done.expect(0).records[0]["output"], done
-    assert (tmp_path / "ws" / "prompt-two.home" / "notes").exists()
+    assert done.records[0]["metadata"]["sandbox"].startswith(f"{engine.name} net=none ")
 
 
 def test_an_agent_of_the_protocol(engine: Engine, tmp_path: Path) -> None:
@@ -204,44 +209,29 @@ def test_an_agent_of_the_protocol(engine: Engine, tmp_path: Path) -> None:
     )
     with_agent = engine.add(f"{engine.image}-acp", tmp_path, agent.name)
     prompts = write(tmp_path / "prompts.jsonl", {"id": "a", "input": "Where are you?"})
-    env = {**with_agent.settings, "CONTAINER_STDIN": "pass"}
-    command = ("ae-capture", prompts, "--workspace-dir", "ws", "--", IN_CONTAINER, agent.name)
-    done = run(*map(str, command), cwd=tmp_path, env=env, timeout=90).expect(0)
+    command = ("ae-capture", prompts, *with_agent.settings, "--workspace-dir", "ws", "--", agent.name)
+    done = run(*map(str, command), cwd=tmp_path, env=engine.env, timeout=90).expect(0)
     engine("rmi", "-f", with_agent.image)
     assert done.records[0]["output"] == f"I am in {done.records[0]['cwd']}", done
 
 
-# --- in-container -------------------------------------------------------------------------------
+# --- ae-sandbox ---------------------------------------------------------------------------------
 
 
-def test_exit_code_output_and_stdin(engine: Engine, tmp_path: Path) -> None:
-    done = in_container(engine, "sh", "-c", "echo out; echo err >&2; cat; exit 7", cwd=tmp_path, stdin="unread")
-    assert (done.code, done.stdout, done.stderr) == (7, "out\n", "err\n"), done
-    passed = in_container(engine, "cat", cwd=tmp_path, stdin="words\n", CONTAINER_STDIN="pass").expect(0)
-    assert passed.stdout == "words\n"
-
-
-def test_variables_get_in_by_name(engine: Engine, tmp_path: Path) -> None:
-    names = {"CONTAINER_ENV": "DEMO_KEY PLAIN", "DEMO_KEY": "secret-0123456789", "PLAIN": "a b", "OTHER": "hidden"}
-    done = in_container(engine, "sh", "-c", 'echo "$DEMO_KEY/$PLAIN/${OTHER-unset}"', cwd=tmp_path, **names)
-    assert done.expect(0).stdout == "secret-0123456789/a b/unset\n"
-    prompts = write(tmp_path / "prompts.jsonl", {"id": "a", "input": "echo $DEMO_KEY"})
-    agent = ("--simple", f"{IN_CONTAINER} sh -c {{}}")
-    recorded = run("ae-run", prompts, *agent, cwd=tmp_path, env={**engine.settings, **names}).expect(0)
-    assert recorded.records[0]["rawLines"] == ["[redacted:DEMO_KEY]"]
-
-
-def test_a_container_has_a_longest_life(engine: Engine, tmp_path: Path, token: str) -> None:
-    done = in_container(engine, "sleep", token, cwd=tmp_path, CONTAINER_SECONDS="1")
-    assert done.code == 137
-    assert sleepers(token) == []
+def test_exit_code_output_stdin_and_variables(engine: Engine, tmp_path: Path) -> None:
+    words = ("--env", "DEMO_KEY", "--env", "PLAIN=a b", "--", "sh", "-c")
+    line = 'echo "$DEMO_KEY/$PLAIN/${OTHER-unset}"; echo err >&2; cat; echo made > made; test -d ~; exit 7'
+    env = {"DEMO_KEY": "secret-0123456789", "OTHER": "hidden"}
+    done = in_container(engine, *words, line, cwd=tmp_path, stdin="words\n", **env)
+    assert (done.code, done.stdout, done.stderr) == (7, "secret-0123456789/a b/unset\nwords\n", "err\n"), done
+    assert (tmp_path / "made").stat().st_uid == os.getuid()
 
 
 def test_a_timeout_ends_a_container_that_ignores_it(engine: Engine, tmp_path: Path, token: str) -> None:
     stubborn = f"trap '' TERM INT HUP; echo started; sleep {token} & sleep {token}; sleep {token}"
     prompts = write(tmp_path / "prompts.jsonl", {"id": "a", "input": stubborn}, {"id": "b", "input": f"sleep {token}"})
-    agent = ("--simple", f"{IN_CONTAINER} sh -c {{}}", "--workspace-dir", "ws")
-    done = run("ae-run", prompts, *agent, "-t", 6000, "-j", 2, cwd=tmp_path, env=engine.settings, timeout=60).expect(0)
+    agent = ("--simple", "sh -c {}", *engine.settings, "--workspace-dir", "ws")
+    done = run("ae-run", prompts, *agent, "-t", 6000, "-j", 2, cwd=tmp_path, env=engine.env, timeout=60).expect(0)
     assert [record["timedOut"] for record in done.records] == [True, True]
     assert ["started"] in [record["rawLines"] for record in done.records]
     wait_for(False, token)
@@ -250,18 +240,20 @@ def test_a_timeout_ends_a_container_that_ignores_it(engine: Engine, tmp_path: Pa
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing ends the agents of a tool that was killed")
 def test_when_the_tool_is_killed(engine: Engine, tmp_path: Path, token: str) -> None:
     prompts = write(tmp_path / "prompts.jsonl", {"id": "a", "input": token})
-    agent = ("--simple", f"{IN_CONTAINER} sleep {{}}")
-    tool = start("ae-run", prompts, *agent, "-t", 100_000, cwd=tmp_path, env=engine.settings)
+    agent = ("--simple", "sleep {}", *engine.settings, "--workspace-dir", "ws")
+    tool = start("ae-run", prompts, *agent, "-t", 100_000, cwd=tmp_path, env=engine.env)
     wait_for(True, token)
     tool.kill()
     tool.communicate()
     wait_for(False, token)
 
 
-def test_when_in_container_is_killed(engine: Engine, tmp_path: Path, token: str) -> None:
-    process = start(str(IN_CONTAINER), "sleep", token, cwd=tmp_path, env=engine.settings, stdin=None)
+@pytest.mark.parametrize("given", [signal.SIGTERM, signal.SIGKILL])
+def test_when_ae_sandbox_is_ended(engine: Engine, tmp_path: Path, token: str, given: int) -> None:
+    options = ("--engine", engine.name, "--image", engine.image)
+    process = start("ae-sandbox", *options, "--", "sleep", token, cwd=tmp_path, env=engine.env)  # its stdin stays open
     wait_for(True, token)
-    process.kill()
+    process.send_signal(given)
     wait_for(False, token)
     process.communicate()
 
@@ -270,30 +262,41 @@ def test_when_in_container_is_killed(engine: Engine, tmp_path: Path, token: str)
 
 
 def stand_in(folder: Path) -> dict[str, str]:
-    """An engine that prints what it is asked to do."""
+    """An engine that has every image, and prints what it is asked to run."""
     folder.mkdir()
-    script(folder / "podman", 'printf "%s\\n" "$@"')
+    for name in ("podman", "docker"):
+        script(folder / name, 'if [ "$1" = image ]; then echo sha256:123; else printf "%s\\n" "$@"; fi')
     return {"PATH": f"{folder}:{os.defpath}"}
 
 
-def test_what_the_engine_is_asked_for(tmp_path: Path) -> None:
-    names = {"CONTAINER_ENV": "DEMO_KEY", "DEMO_KEY": "secret-0123456789", "CONTAINER_OPTIONS": "--gpus all"}
-    done = run(str(IN_CONTAINER), "agent", "a b", cwd=tmp_path, env={**stand_in(tmp_path / "bin"), **names}).expect(0)
+@pytest.mark.parametrize("engine", ["podman", "docker"])
+def test_what_the_engine_is_asked_for(tmp_path: Path, engine: str) -> None:
+    env = {**stand_in(tmp_path / "bin"), "DEMO_KEY": "secret-0123456789"}
+    options = ("--engine", engine, "--image", "box", "--env", "DEMO_KEY", "--engine-arg=--gpus", "--engine-arg", "all")
+    done = run("ae-sandbox", *options, "--", "agent", "a b", cwd=tmp_path, env=env).expect(0)
     words = done.stdout.splitlines()
     expected = {"--network": "none", "--memory": "2g", "--cpus": "1", "--pids-limit": "512", "--cap-drop": "ALL"}
-    expected |= {"--volume": f"{tmp_path}:{tmp_path}", "--workdir": str(tmp_path), "--gpus": "all"}
-    expected |= {"--user": f"{os.getuid()}:{os.getgid()}", "--security-opt": "no-new-privileges"}
+    expected |= {"--mount": f"type=bind,source={tmp_path},target={tmp_path}", "--workdir": str(tmp_path)}
+    expected |= {"--user": f"{os.getuid()}:{os.getgid()}", "--security-opt": "no-new-privileges", "--gpus": "all"}
     for option, value in expected.items():
         assert words[words.index(option) + 1] == value
-    assert {"--rm", "--read-only", "DEMO_KEY"} <= set(words)
+    assert {"--rm", "--read-only", "DEMO_KEY", "never"} <= set(words)
     assert "secret-0123456789" not in done.stdout, "every user of the machine can read a command line"
     assert words[-2:] == ["agent", "a b"]
+    prompts = write(tmp_path / "prompts.jsonl", {"id": "a", "input": "hello"})
+    wall = ("--sandbox", engine, "--sandbox-image", "box", "--workspace-dir", "ws")
+    agent = (prompts, "--simple", "agent {}", *wall)
+    plan = run("ae-run", *agent, "--dry-run", cwd=tmp_path, env=env).expect(0).records[0]
+    assert plan["command"][:5] == ["ae-sandbox", "--engine", engine, "--image", "box"]
+    assert plan["command"][-2:] == ["agent", "hello"]
+    raw = run("ae-run", *agent, cwd=tmp_path, env=env).expect(0).records[0]
+    assert raw["metadata"]["sandbox"] == f"{engine} net=host sha256:123"
+    assert raw["rawLines"][-2:] == ["agent", "hello"]
 
 
-def test_usage(tmp_path: Path) -> None:
-    run(str(IN_CONTAINER), cwd=tmp_path, env=stand_in(tmp_path / "bin")).expect(125).says("name a command")
-    (tmp_path / "none").mkdir()
-    for name in ("sh", "od", "tr", "id"):
-        os.symlink(str(shutil.which(name)), tmp_path / "none" / name)
-    nothing = run(str(IN_CONTAINER), "agent", cwd=tmp_path, env={"PATH": str(tmp_path / "none")})
-    nothing.expect(125).says("neither podman nor docker is on PATH")
+def test_an_image_that_is_missing(tmp_path: Path) -> None:
+    env = stand_in(tmp_path / "bin")
+    script(tmp_path / "bin" / "docker", "echo 'Error: No such image: box' >&2; exit 1")
+    missing = run("ae-sandbox", "--engine", "docker", "--image", "box", "--", "true", env=env)
+    missing.expect(2).says("No such image: box", "docker pull box")
+    run("ae-sandbox", "--engine", "docker", "--", "true", env=env).expect(2).says("needs --image IMAGE")

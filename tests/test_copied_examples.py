@@ -90,7 +90,8 @@ def test_regression_baseline_is_what_was_checked(copy: Callable[[str], tuple[Pat
     make("baseline", *own).expect(0, stderr="")
     assert {name: (folder / "baseline" / name).read_bytes() for name in reviewed} == reviewed
     assert starts(folder) == 3, "no agent was started"
-    assert "not shown to be worse than the baseline" in make("check", *own).expect(0).stdout
+    few = make("check", *own)
+    assert few.code != 0 and "5 are needed" in few.stderr, few  # one prompt cannot show anything
 
     script(folder / "mine", "echo The sea is red")
     assert make("check", *own, "GATE=--require-proof").code != 0, "one prompt proves nothing"

@@ -28,9 +28,9 @@ from agenteval.wire.records import Record
 DEFAULT_TIMEOUT = 60_000
 DEFAULT_HISTORY = "User: {{input}}\nAssistant: {{output}}"
 DIGEST_LENGTH = 16  # hexadecimal digits
-# Programs that run the command after them in a container or sandbox; in-container is the one in examples/container.
+# Programs that run the command after them in a container or sandbox.
 CONTAINERS = frozenset(
-    ("in-container", "docker", "podman", "nerdctl", "apptainer", "singularity", "bwrap", "firejail", "sandbox-exec")
+    ("ae-sandbox", "docker", "podman", "nerdctl", "apptainer", "singularity", "bwrap", "firejail", "sandbox-exec")
 )
 
 TEMPORARY = "TMPDIR"

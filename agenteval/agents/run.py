@@ -204,7 +204,7 @@ class PromptRun:
             raise UserError(f"--cwd {settings.cwd}: no such directory")
         self.cwd = os.path.abspath(settings.cwd or os.curdir)
         self.variant = _variant_of(settings, self.agent)
-        self.sandbox = _sandbox_of(settings, self.agent, self.cwd, source.path)
+        self.sandbox = _sandbox_of(settings, self.agent, self.variant, self.cwd, source.path)
         surroundings = _place_words(settings, self.sandbox, self.variant)
         self.identity = identity_of(self.agent, extract, settings.env, self.cwd, surroundings)
         resume = settings.resume or settings.retry_failed
@@ -726,7 +726,7 @@ def _variant_of(settings: RunSettings, agent: Agent) -> Variant:
     return variant
 
 
-def _sandbox_of(settings: RunSettings, agent: Agent, cwd: str, prompts: str | None) -> Sandbox | None:
+def _sandbox_of(settings: RunSettings, agent: Agent, variant: Variant, cwd: str, prompts: str | None) -> Sandbox | None:
     """Returns the wall that the options ask for; UserError if there can be none, or prompts would be behind it."""
     if settings.sandbox is None:
         return None
@@ -740,9 +740,10 @@ def _sandbox_of(settings: RunSettings, agent: Agent, cwd: str, prompts: str | No
                 )
     net = settings.sandbox_net or "host"  # most agents ask a model
     sandbox = find_sandbox(settings.sandbox, net, settings.sandbox_image, read=settings.sandbox_read)
-    return sandbox.showing(
-        programs_of_line(agent.words[0]) if isinstance(agent, ShellAgent) else programs_of(agent.words)
-    )
+    programs = programs_of_line(agent.words[0]) if isinstance(agent, ShellAgent) else programs_of(agent.words)
+    for server in variant.servers.values():
+        programs += programs_of([server.get("command") or "", *(server.get("args") or ())])
+    return sandbox.showing(programs)
 
 
 def _place_words(settings: RunSettings, sandbox: Sandbox | None, variant: Variant) -> list[str]:

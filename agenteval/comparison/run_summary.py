@@ -17,7 +17,7 @@ import msgspec
 from agenteval.statistics.intervals import LEVEL, bounds, clustered_rate_interval, prompt_rate_interval
 from agenteval.statistics.samples import MOST_PROMPTS, commonest, pass_at, pass_exp
 from agenteval.streams.text import counted
-from agenteval.wire.records import GraderResult, Interval
+from agenteval.wire.records import SHOULD_TRIGGER, SKILL_TRIGGERED, GraderResult, Interval
 from agenteval.wire.row import Attempt, Number, Row
 
 MEASURED = ("input_tokens", "output_tokens", "cached_tokens", "cost_usd")
@@ -164,6 +164,7 @@ class RunSummary(msgspec.Struct):
     grader_errors: int = 0
     agent_failures: int = 0
     graded_failures: int = 0  # of these, the ones with a score
+    triggers: Counter[tuple[bool, bool]] = msgspec.field(default_factory=Counter)  # should a skill be loaded, was it
     tool_errors: int = 0
     clocks_set_back: int = 0  # records whose duration is negative: it is not known
     durations: array[float] = msgspec.field(default_factory=lambda: array("d"))
@@ -172,8 +173,14 @@ class RunSummary(msgspec.Struct):
     def add(self, row: Row) -> None:
         """Adds a result, or all trials of a prompt."""
         self.prompts += 1
+        should = (row.metadata or {}).get(SHOULD_TRIGGER)
         for attempt in row.attempts:
             self._add_attempt(attempt)
+            verdicts = filter(None, (attempt.score, *(attempt.scores or {}).values()))
+            outcomes = (verdict.outcome or {} for verdict in verdicts)
+            found = [outcome[SKILL_TRIGGERED] for outcome in outcomes if SKILL_TRIGGERED in outcome]
+            if isinstance(should, bool) and found:
+                self.triggers[should, found[0] is True] += 1
         if row.has_only_rate:
             scores = [1.0] * row.passed + [0.0] * (row.graded - row.passed)  # known is only how many pass
             self.grades.add(row.passed, scores)
@@ -228,6 +235,14 @@ class RunSummary(msgspec.Struct):
     def interval(self) -> Interval | None:
         """The 95 % interval of the pass rate."""
         return self.overall().interval
+
+    def trigger_rates(self) -> dict[str, tuple[int, int]]:
+        """Precision and recall of loading a skill: how many are right, of how many."""
+        right = self.triggers[True, True]
+        return {
+            "precision": (right, right + self.triggers[False, True]),
+            "recall": (right, right + self.triggers[True, False]),
+        }
 
     def overall(self) -> Grades:
         """The grades of all records; an agent that failed has not passed, with score 0, if anything is graded."""

@@ -1,7 +1,7 @@
 """What ae-grader-hint and ae-grader-tools check: the text and the structure of the output, and the tool calls."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
@@ -94,18 +94,22 @@ class GradedCall(NamedTuple):
     failed: bool
 
 
-def grade_tools(record: Record, rules: Rules) -> Record:
-    """Passes if every check holds; the score is the share of checks that hold. An error without a trajectory."""
+def grade_tools(record: Record, rules: Rules, more: Sequence[str | None] = (), found: Record | None = None) -> Record:
+    """Passes if every check holds; the score is the share of checks that hold. An error without a trajectory.
+
+    `more` are checks that were made elsewhere, and `found` what they have for the outcome.
+    """
     steps = record.get("trajectory")
     if not isinstance(steps, list):
         return {"error": '"trajectory" is missing: the tool calls are not known'}
     steps = [step for step in steps if isinstance(step, dict) and step.get("type") == "tool_call"]
     calls = [GradedCall(str(step.get("name")), step.get("status") == "failed") for step in steps]
-    checks = list(call_checks(calls, rules, record.get("toolErrors") is True))
+    checks = [*call_checks(calls, rules, record.get("toolErrors") is True), *more]
     outcome: Record = {
         "calls": dict(Counter(call.name for call in calls)),
         "missing": [name for name, least in rules.required if _successes(calls, name) < least],
         "failed": [call.name for call in calls if call.failed],
+        **(found or {}),
     }
     if rules.structure is not None:
         try:

@@ -27,7 +27,7 @@ from agenteval.streams.patterns import Pattern
 from agenteval.streams.text import counted, first_few, one_line, parse_milliseconds, preview
 from agenteval.wire import checks as kinds
 from agenteval.wire.checks import AnyCheck
-from agenteval.wire.records import Record
+from agenteval.wire.records import SHOULD_TRIGGER, SKILL_TRIGGERED, Record
 from agenteval.wire.validation import check as convert
 
 KINDS = {kind.__struct_config__.tag: kind for kind in get_args(AnyCheck)}
@@ -195,6 +195,18 @@ class Call(NamedTuple):
     failed: bool
 
 
+def calls_of(record: Record) -> list[Call]:
+    """Returns the tool calls of a record in order; raises BadRecord if they are not known."""
+    steps = record.get("trajectory")
+    if not isinstance(steps, list):
+        raise BadRecord('"trajectory" is missing: the tool calls are not known')
+    return [
+        Call(str(step.get("name")), _unescaped(step.get("input")), list(_texts(step.get("input"))), _failed(step))
+        for step in steps
+        if isinstance(step, dict) and step.get("type") == "tool_call"
+    ]
+
+
 class Evidence:
     """What a record and its workspace say about each check; what no check asks for is not looked at."""
 
@@ -219,14 +231,7 @@ class Evidence:
     @cached_property
     def calls(self) -> list[Call]:
         """The tool calls in order."""
-        steps = self.record.get("trajectory")
-        if not isinstance(steps, list):
-            raise BadRecord('"trajectory" is missing: the tool calls are not known')
-        return [
-            Call(str(step.get("name")), _unescaped(step.get("input")), list(_texts(step.get("input"))), _failed(step))
-            for step in steps
-            if isinstance(step, dict) and step.get("type") == "tool_call"
-        ]
+        return calls_of(self.record)
 
     @cached_property
     def directory(self) -> str:
@@ -518,6 +523,23 @@ def loads_skill(call: Call, skill: str, ignore_case: bool = False) -> bool:
     text = re.sub(r">\s*\S+", "", fold(call.text))  # a shell command may write the file
     folder, file = rf"(?:^|[/\s\"'=])skills/{re.escape(name)}[/\s\"';&]", re.escape(fold("SKILL.md"))
     return re.search(f"{folder}.*{file}", text, re.DOTALL) is not None
+
+
+def skill_problems(record: Record, skills: Iterable[str], forbidden: Iterable[str]) -> tuple[list[str | None], Record]:
+    """Returns a check per skill, whether it was loaded as it should be, and what was found, for the outcome.
+
+    Where `metadata.shouldTrigger` is false, no skill is to be loaded.
+    """
+    calls, metadata = calls_of(record), record.get("metadata")
+    wanted = not isinstance(metadata, dict) or metadata.get(SHOULD_TRIGGER) is not False
+    expected = {**dict.fromkeys(skills, wanted), **dict.fromkeys(forbidden, False)}
+    loaded = {name: any(loads_skill(call, name) for call in calls) for name in expected}
+    words = {True: "was loaded, and should not be", False: "was not loaded"}
+    problems = [
+        None if loaded[name] == should else f"the skill {name} {words[loaded[name]]}"
+        for name, should in expected.items()
+    ]
+    return problems, {"skills": loaded, SKILL_TRIGGERED: any(loaded.values())}
 
 
 def _replace_paths(folder: str, places: dict[str, str]) -> None:

@@ -38,6 +38,7 @@ class ReportContext(NamedTuple):
     grouped: bool = False  # whether text reports are grouped by it, too
     raw_csv: bool = False  # csv for programs: values as they are
     for_web: bool = False  # whether text of agents is escaped, so that a web page can show it
+    statuses: frozenset[str] | None = None  # of the records that are listed; None: of all
     limit: int | None = None  # how many records are listed one by one
     trajectories: bool = True
     say: Callable[[str], None] = lambda _message: None  # one line for the user
@@ -46,6 +47,10 @@ class ReportContext(NamedTuple):
     against: Any = None  # a ResultReader: another run of the same prompts
     reader: str = ""  # whose training reads the examples: trl or openai
     prompts: Any = None  # of a comparison: page.comparison_rows.PromptLines, which reads the records again
+
+    def lists(self, status: str) -> bool:
+        """Whether a record or an answer with this status is listed."""
+        return self.statuses is None or status in self.statuses
 
 
 Form = Callable[[Any, ReportContext], Iterator[bytes]]

@@ -41,10 +41,10 @@ class RowReader:
         self._refused: set[int] = set()  # line numbers, of the first of two passes
         self._last = 0
 
-    def records(self) -> Iterator[Record]:
-        """Yields each whole record, as it comes."""
-        for record, _ in read_checked(self._source, partial(row_of, depth=Row), self._refusals):
-            yield record
+    def records(self) -> Iterator[tuple[Record, Row]]:
+        """Yields each whole record and its row, as it comes."""
+        for record, row in read_checked(self._source, partial(row_of, depth=Row), self._refusals):
+            yield record, row
             self.seen(record["id"])
 
     def rows(self, depth: type[R], *, twice: bool = False) -> Iterator[R]:

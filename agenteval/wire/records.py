@@ -398,6 +398,8 @@ RUN_FIELDS = frozenset((*RAW_FIELDS, *VERDICT_FIELDS, "output", "trajectory", "t
 TRIALS_FIELDS = ("k", "trials", "passRate", "passAtK", "passExpK", "passAt", "passExp", "graderErrors")
 RUN_ID_VARIABLE = "_AE_RUN_ID"  # by which ae-ray gives the filters of all its slots one `runId`
 STOP_RULE = "stopWhenKnown"  # in the metadata of a run that may stop early: what it is tested against
+SKILL_TRIGGERED = "skillTriggered"  # in the outcome of ae-grader-tools --skill: whether the skill was loaded
+SHOULD_TRIGGER = "shouldTrigger"  # in the metadata of a prompt: whether it should be
 AGENT_SETUP = "agentSetup"  # in the metadata of a result: what the agent reports about itself at its start
 RUN_METADATA = frozenset(
     (

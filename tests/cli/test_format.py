@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import pytest
 
-from tests.support.tool import BIN, Done, on_terminal, run
+from tests.support.tool import BIN, Done, on_terminal, run, write
 
 PASS = {"pass": True, "score": 1.0, "reasoning": "good"}
 BIG = 1234567890123456789012345678901234567890
@@ -253,3 +253,25 @@ def test_only_the_form_asked_for_is_loaded() -> None:
     done = ae_format("-f", "csv", stdin=MIXED, PYTHONVERBOSE="1")
     assert set(re.findall(r"import 'agenteval\.reports\.results\.(\w+)'", done.stderr)) == {"csv"}
     assert set(re.findall(r"import '(numpy|pyarrow)'", done.stderr)) == set()
+
+
+def test_only_what_did_not_pass_is_listed(tmp_path: Path) -> None:
+    verdicts: dict[str, Any] = {
+        "good": {"score": {"pass": True, "score": 1}},
+        "bad": {"score": {"pass": False, "score": 0}},
+    }
+    verdicts |= {"broken": {"errors": ["exited with code 1"]}, "open": {}}
+    path = write(
+        tmp_path / "in.jsonl", *({"id": id, "input": "q", "output": id} | more for id, more in verdicts.items())
+    )
+    for form in ("table", "markdown", "csv", "jsonl"):
+        shown = run("ae-format", path, "-f", form, "--failed").expect(0).stdout
+        assert [id for id in verdicts if re.search(rf"\b{id}\b", shown)] == ["bad", "broken"], shown
+    assert (
+        "4 (1 passed, 1 did not pass, 1 agent failed, 1 ungraded)"
+        in run("ae-format", path, "-f", "table", "--status", "ungraded").stdout
+    )
+    run("ae-format", path, "-f", "html", "--failed", "-o", tmp_path / "page.html").expect(0)
+    assert '"listed":2' in (tmp_path / "page.html").read_text()
+    run("ae-format", path, "--status", "bad").expect(2)
+    run("ae-format", path, "-f", "junit", "--failed").expect(2)

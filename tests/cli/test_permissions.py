@@ -43,12 +43,12 @@ def test_nothing_is_said_where_nothing_is_run(tmp_path: Path) -> None:
 
 def test_a_container_is_a_protection(tmp_path: Path) -> None:
     """Of a schema, of --simple and of --shell; a prompt or an argument is no container."""
-    script(tmp_path / "in-container", 'shift; echo "$*"')
-    assert NOTICE not in shown(tmp_path, "ae-run", "--simple", "./in-container my-agent {}").expect(0).stdout
+    script(tmp_path / "ae-sandbox", 'shift; echo "$*"')
+    assert NOTICE not in shown(tmp_path, "ae-run", "--simple", "./ae-sandbox my-agent {}").expect(0).stdout
     schema = {
         "version": 1,
         "name": "mine",
-        "command": ["./in-container", "agent"],
+        "command": ["./ae-sandbox", "agent"],
         "sessionMode": "stream",
         "prompt": {"flag": "-p"},
         "outputEvents": [],
@@ -61,7 +61,7 @@ def test_a_container_is_a_protection(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line, contained",
     [
-        ('./in-container my-agent "$PROMPT"', True),
+        ('./ae-sandbox my-agent "$PROMPT"', True),
         ('cd x && /usr/bin/docker run --rm image "$PROMPT"', True),
         ('podman run image "$PROMPT" | tail -1', True),
         ('my-agent "$PROMPT"', False),

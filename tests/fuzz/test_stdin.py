@@ -19,7 +19,16 @@ FORMS = sorted(path.stem for path in (ROOT / "agenteval/reports/results").glob("
 BINARY = {"parquet", "inspect"}  # need -o
 SCHEMAS = sorted(path.stem for path in (ROOT / "agenteval/adapters/schemas").glob("*.json"))
 FOREIGN = ["atif", "inspect", "otlp", "promptfoo"]
-NOT_READERS = {"ae", "ae-adapters", "ae-headless", "ae-ray", "ae-schemas", "ae-wikiagent"}  # ae-headless: test_acp.py
+NOT_READERS = {
+    "ae",
+    "ae-adapters",
+    "ae-headless",
+    "ae-ray",
+    "ae-schemas",
+    "ae-wikiagent",
+    "ae-sandbox",
+    "ae-prompts",
+}  # ae-headless: test_acp.py
 
 
 class Invocation(NamedTuple):
@@ -77,6 +86,8 @@ INVOCATIONS = [
     text("ae-plan", "-f", "json", costly=True),
     text("ae-plan", "-", "other", kind="trial", file="other"),
     Invocation("ae-grader-hint"),
+    Invocation("ae-grader-checks"),
+    text("ae-history", "-f", "json", "-", kind="any"),
     Invocation("ae-grader-sources"),
     Invocation("ae-grader-tools", ("--require", "n", "--max-calls", "3")),
     Invocation("ae-grader-git", slow=True),

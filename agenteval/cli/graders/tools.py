@@ -6,10 +6,12 @@ import click
 
 from agenteval.cli.options import Parsed, input_argument, output_option
 from agenteval.cli.tool import OF_GRADING, tool
-from agenteval.errors import UserError
+from agenteval.errors import BadRecord, UserError
 from agenteval.grading.checks import Amount, Rules, grade_tools, load_structure
+from agenteval.grading.prompt_checks import skill_problems
 from agenteval.grading.serve import answer_all
 from agenteval.streams.text import whole_number
+from agenteval.wire.records import Record
 
 
 def parse_amount(text: str) -> Amount:
@@ -40,42 +42,70 @@ def parse_required(text: str) -> Amount:
     "--max", "limits", multiple=True, type=Parsed("name=n", parse_amount), help="At most N calls of a tool; repeatable."
 )
 @click.option("--forbid", multiple=True, metavar="NAME", help="A tool that must not be called; repeatable.")
+@click.option(
+    "--skill", "skills", multiple=True, metavar="NAME", help="A skill that must be loaded; see below.  Repeatable."
+)
+@click.option("--no-skill", "no_skills", multiple=True, metavar="NAME", help="A skill that must not be; repeatable.")
 @click.option("--order", "ordered", is_flag=True, help="The required tools must first be called in the order given.")
 @click.option("--allow-errors", is_flag=True, help="Tool calls may fail.  [default: none may]")
 @click.option("--json-schema", metavar="FILE", help="The output must be JSON that matches this JSON Schema.")
 @output_option
 def main(
-    path: str | None, forbid: tuple[str, ...], json_schema: str | None, output: str | None, debug: bool, **given: Any
+    path: str | None,
+    forbid: tuple[str, ...],
+    skills: tuple[str, ...],
+    no_skills: tuple[str, ...],
+    json_schema: str | None,
+    output: str | None,
+    debug: bool,
+    **given: Any,
 ) -> int:
     """Grade how an agent worked: the tools that it called, and the structure of its output.
 
     Passes when every check holds; the score is the share of checks that hold, the reasoning names those
-    that do not. Each --require, --max, --forbid, --order and --json-schema is a check, and that no tool
-    call failed is one unless --allow-errors is given.
+    that do not. Each --require, --max, --forbid, --skill, --no-skill, --order and --json-schema is a check,
+    and that no tool call failed is one unless --allow-errors is given.
 
     NAME is a tool's name as in the trajectory; * matches anything, as in a shell ('mcp__*__search').
     A call that failed counts for --max and --forbid, but not for --require (--min is the same option). A
     call that was never answered counts as called.
+
+    --skill: a call of a skill tool with that name (claude's Skill), or any read of skills/NAME/SKILL.md. Where
+    a prompt has "shouldTrigger": false in its metadata, the skill must not be loaded; ae-format then shows
+    precision and recall.
 
     --json-schema checks the JSON that the output is, or the object that it ends with. What the schema
     refers to must be in its file. It needs the package jsonschema, which the extra `schema` installs.
 
     In `outcome`: calls (tool to number of calls), missing (required tools not called, or not often enough),
     failed (tools of the calls that failed), checks (how many), broken (those that do not hold, in words) and,
-    with --json-schema, structure (how the output differs). A record without a trajectory is a grader error.
+    with --json-schema, structure (how the output differs), with --skill, skills and skillTriggered. A record
+    without a trajectory is a grader error.
 
     Examples:
       ae-grade results.jsonl -g "tools=ae-grader-tools --require wikipedia_search --min wikipedia_get_page=2 --order"
       ae-grade results.jsonl -g "ae-grader-tools --forbid 'Bash*' --max WebFetch=5 --allow-errors"
       ae-grade results.jsonl -g "ae-grader-tools --json-schema answer.schema.json" | jq .outcome
+      ae-grade results.jsonl -g "ae-grader-tools --skill pdf --allow-errors" | ae-format -f markdown
       ae-grader-tools --require Read results.jsonl | jq -r .reasoning
     """
     rules = Rules(**given)
     rules = rules._replace(limits=(*rules.limits, *(Amount(name, 0) for name in forbid)))
     if rules.ordered and len(rules.required) < 2:
         raise UserError("--order needs two tools: --require FIRST --require SECOND")
-    if rules.allow_errors and not (rules.required or rules.limits or json_schema):
+    if rules.allow_errors and not (rules.required or rules.limits or json_schema or skills or no_skills):
         raise UserError("nothing to check: with --allow-errors, give another check, such as --require NAME")
     if json_schema:
         rules = rules._replace(structure=load_structure(json_schema))
-    return answer_all(lambda record: grade_tools(record, rules), path, output)
+    if both := sorted({*skills} & {*no_skills}):
+        raise UserError(f"--skill {both[0]} and --no-skill {both[0]}: which of them?")
+
+    def grade(record: Record) -> Record:
+        if not (skills or no_skills):
+            return grade_tools(record, rules)
+        try:
+            return grade_tools(record, rules, *skill_problems(record, skills, no_skills))
+        except BadRecord as error:
+            return {"error": str(error)}
+
+    return answer_all(grade, path, output)

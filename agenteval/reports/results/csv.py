@@ -30,7 +30,7 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
         if trials is None:
             trials = row.is_trials
             yield line((*columns, RATE) if trials else columns)
-        for attempt in row.attempts:
+        for attempt in filter(lambda attempt: context.lists(attempt.status), row.attempts):
             cells = [text(row.name_of(attempt)), text(row.turns(" | ")), text(row.hint), text(attempt.output)]
             cells += [_flag(attempt.tool_errors), _number(attempt.duration)]
             cells += _grade(attempt, text) if graded else ()

@@ -20,16 +20,21 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     limit = min(context.limit or document.MOST_ROWS, document.MOST_ROWS)
     rows, texts = document.ChunkWriter("rows"), document.ChunkWriter("texts")
 
+    listed = bytearray()  # of each record, whether it is one of those that were asked for
+
     def add(line: bytes) -> tuple[PageRow, str]:
         row = results.row(line, RowWithCalls)
+        listed.append(context.lists(row.status))
         return overview.add(row), search_text(row)
 
     lines = results.lines(add, twice=True)
     first = list(islice(lines, 1))  # a file of another kind is refused before anything is written
     yield parts.head.encode()
+    found = 0
     for row, text in chain(first, lines):
         results.seen(row.id)
-        if overview.records <= limit:
+        found += listed[-1]
+        if listed[-1] and found <= limit:
             yield from rows.add_value([*row])
             yield from texts.add_value(text)
     yield from rows.flush()
@@ -39,7 +44,7 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
         "made": f"agenteval {__version__}, {context.generated}",
         "source": context.source,
         "records": overview.records,
-        "listed": min(overview.records, limit),
+        "listed": min(found, limit),
         "by": context.by.removeprefix("metadata."),
         "fields": PageRow._fields,
         "statuses": status_counts(overview.statuses, STATUSES),
@@ -48,13 +53,12 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     yield document.inline_json("overview", data)
     yield parts.script.encode()
     room = document.PageRoom()
-    for at, line in enumerate(results.lines_again()):
-        if at >= limit:
-            break
+    asked_for = (line for line, is_listed in zip(results.lines_again(), listed, strict=False) if is_listed)
+    for line in islice(asked_for, limit):
         yield from room.add(line if context.trajectories else _without_trajectories(line))
     yield from room.finish()
     yield parts.tail.encode()
-    document.say_what_is_missing(overview.records, min(limit, overview.records), room.left_out, context)
+    document.say_what_is_missing(found, min(limit, found), room.left_out, context)
 
 
 def _without_trajectories(line: bytes) -> bytes:

@@ -7,7 +7,8 @@ from agenteval.reports.reader import RowReader
 from agenteval.streams.jsonl import encode
 
 
-def render(results: RowReader, _context: ReportContext) -> Iterator[bytes]:
+def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     """Yields a line per record, as it comes."""
-    for record in results.records():
-        yield encode(record) + b"\n"
+    for record, row in results.records():
+        if context.lists(row.status):
+            yield encode(record) + b"\n"

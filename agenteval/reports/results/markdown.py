@@ -26,7 +26,7 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
         summary.add(row)
         if context.grouped:
             add_to_groups(groups, groups_at(row.metadata, context.by) or [NO_GROUP], row)
-        for attempt in row.attempts:
+        for attempt in filter(lambda attempt: context.lists(attempt.status), row.attempts):
             sections.keep(_section(row, attempt))
     yield "\n".join([*_head(summary, context.generated), *_group_table(groups, context.by), ""]).encode()
     yield b"\n## Results\n\n" if summary.records else b"\n"

@@ -30,14 +30,14 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
         summary.add(row)
         if context.grouped:
             add_to_groups(groups, groups_at(row.metadata, context.by) or [NO_GROUP], row)
-        for answer in answers_in(row):
+        for answer in filter(lambda answer: context.lists(answer.status), answers_in(row)):
             for at, cell in enumerate(_cells(answer, context.width)):
                 widest[at] = max(widest[at], width(cell))
     yield as_lines([*_head(summary, context), *_group_lines(groups, context)])
     if summary.records:
         columns = layout(widest, context.width)
         yield as_lines([paint(in_columns(TITLES, columns, NUMBERS), BOLD, context.color)])
-        for answer in results.answers_again():
+        for answer in filter(lambda answer: context.lists(answer.status), results.answers_again()):
             shown = (*_cells(answer, context.width), one_line(story([answer.attempt]), context.width))
             line = in_columns(shown, columns, NUMBERS)
             verdict = paint(line[: columns[0]], COLORS[shown[0]], context.color)
