@@ -40,7 +40,8 @@ class PromptWorkspace(Wire):
     template: Annotated[str, Meta(min_length=1)] | None = None
     """A directory, from that of the prompts file, or a git repository; without one that of --workspace-template."""
     git: bool | None = None
-    """Whether it becomes a git repository of one commit, as with --workspace-git."""
+    """Whether it becomes a git repository of one commit, as with --workspace-git;
+    `sandbox` if it ran behind a wall (--sandbox)."""
     setup: Annotated[str, Meta(min_length=1)] | None = None
     """A command for sh that runs there before the agent and outside its time; AE_ID names the prompt, AE_PROMPTS the
     directory of the prompts file. If it fails, the record has `errors`."""
@@ -253,7 +254,8 @@ class Gradable(Wire):
     """The metadata of the prompt, and of the run `runId`, `label`, `suiteVersion`, `agent`, `agentCommand`,
     `agentDigest`, `promptDigest`, `fieldsDigest`, `graderDigests` (of each grader, by its name), `agentArgs`,
     `trajectoryRichness` (full, messages-only or minimal), `turnCount`, `turnSteps` (how many steps each of several
-    turns has), `exitCode`, `signal`, `timedOut`, `workspaceDir` and `workspaceBaseline`."""
+    turns has), `exitCode`, `signal`, `timedOut`, `workspaceDir`, `workspaceBaseline` and
+    `sandbox`."""
     cwd: str | None = None
     """Directory the agent ran in."""
     tool_errors: bool | None = None

@@ -219,7 +219,8 @@ def test_agents_see_neither_prompts_nor_each_other(tmp_path: Path) -> None:
         'printf \'{"type":"result","session_id":"s1","result":"%s","is_error":false}\\n\' "$answer"',
     )
     (installed / "library").write_text(
-        "says() { echo made > made; cat ~/notes ../*/made $ROOT/prompts.jsonl $ROOT/home/.netrc; echo $* > ~/notes; }"
+        "says() { echo made > made; cat ~/notes ../*/made $ROOT/prompts.jsonl $ROOT/home/.netrc\n"
+        "echo $* | tr -cd '[:alnum:] ' > ~/notes; }"
     )
     (tmp_path / "home" / ".netrc").write_text("secret\n")
     launcher = tmp_path / "bin" / "claude"
@@ -245,6 +246,9 @@ def test_agents_see_neither_prompts_nor_each_other(tmp_path: Path) -> None:
     other = run(*command, "--resume", "--sandbox-net", "none", cwd=tmp_path, env=env)
     other.expect(2).says("another command")
     run(*command, "--resume", cwd=tmp_path, env=env).expect(0)
+    kept = run("ae-capture", prompts, *options, "--isolate", cwd=tmp_path, env=env).expect(0).records
+    assert "number 42" in kept[0]["output"] and f"/notes: {gone} made cat" in kept[1]["output"]
+    assert "again" in (tmp_path / "ws" / "prompt-two.home" / "notes").read_text(), "the HOME that --isolate gives"
     plan = run("ae-run", prompts, *options, "--dry-run", cwd=tmp_path, env=env).expect(0).records[0]
     assert plan["command"][0] == "bwrap" and {"--unshare-pid", str(launcher)} < set(plan["command"])
 
