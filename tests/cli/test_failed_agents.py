@@ -66,7 +66,7 @@ def test_readers_count_it_as_not_passed_with_score_0(tmp_path: Path) -> None:
     table = run("ae-format", "a.jsonl", "-f", "table", cwd=tmp_path).expect(0).stdout
     assert "2 (1 passed, 1 agent failed)" in table and "1/2 (50.0%)" in table
     csv = run("ae-format", "a.jsonl", "-f", "csv", cwd=tmp_path).expect(0).stdout
-    assert csv.splitlines()[2].endswith('false,0.0,"agent failed: boom"')
+    assert csv.splitlines()[2].endswith('false,0.0,"agent failed: boom","error",,,,,')
 
 
 def test_a_failed_trial_counts_as_0_in_the_mean_score(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_pass_beside_errors_counts_only_if_it_was_asked_for(record: Record, pa
     quality = json.loads(read_by("ae-compare", "a.jsonl", "b.jsonl"))["quality"]["a"]
     assert (quality["n"], quality["passRate"], quality["avgScore"]) == ((2, 1.0, 1.0) if passes else (2, 0.5, 0.5))
     csv = read_by("ae-format", "a.jsonl", "-f", "csv").splitlines()[1]
-    assert csv.endswith("true,1.0," if passes else 'false,0.0,"agent failed: boom"')
+    assert csv.endswith('true,1.0,,"pass",,,,,' if passes else 'false,0.0,"agent failed: boom","error",,,,,')
     assert ("2/2 (100.0%)" if passes else "1/2 (50.0%)") in read_by("ae-format", "a.jsonl", "-f", "table")
     assert ("2/2 (100.0%)" if passes else "1/2 (50.0%)") in read_by("ae-format", "a.jsonl", "-f", "markdown")
     assert ("**Score:** PASS (1)" if passes else "**Score:** FAIL (0)") in read_by(

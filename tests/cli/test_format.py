@@ -56,17 +56,22 @@ def test_a_number_too_large_for_a_float_costs_its_record_only(form: str) -> None
 # --- csv ------------------------------------------------------------------------------------------
 
 
+FACTS = ["status", "category", "model", "tokens", "cost_usd", "label"]
+
+
 def test_csv_reads_back_as_it_was(tmp_path: Path) -> None:
+    facts: dict[str, Any] = {"timing": {"inputTokens": 10, "outputTokens": 2, "costUsd": 0.5}}
+    facts["metadata"] = {"category": ["ui", "ux"], "model": "m", "label": "night"}
     nasty = 'a "quoted", line\r\nand\nanother\r end'
     source = tmp_path / "results.jsonl"
     source.write_bytes(
-        lines_of({"id": "1", "input": ["x", "y"], "output": nasty, "hint": "", "score": PASS}, {"id": "2"})
+        lines_of({"id": "1", "input": ["x", "y"], "output": nasty, "hint": "", "score": PASS}, {"id": "2", **facts})
     )
     content = ae_format("--format", "csv", str(source)).out
     assert rows_of(content) == [
-        ["id", "input", "hint", "output", "tool_errors", "duration_ms", "pass", "score", "reasoning"],
-        ["1", "x | y", "", nasty, "", "", "true", "1.0", "good"],
-        ["2", "", "", "o", "", "", "", "", ""],
+        ["id", "input", "hint", "output", "tool_errors", "duration_ms", "pass", "score", "reasoning", *FACTS],
+        ["1", "x | y", "", nasty, "", "", "true", "1.0", "good", "pass", "", "", "", "", ""],
+        ["2", "", "", "o", "", "", "", "", "", "ungraded", "ui, ux", "m", "12", "0.5", "night"],
     ]
 
 
@@ -74,15 +79,15 @@ def test_csv_has_graded_columns_when_any_record_of_the_file_is(tmp_path: Path) -
     plain, mixed = tmp_path / "plain", tmp_path / "mixed"
     plain.write_bytes(lines_of({"score": None}, {}))
     mixed.write_bytes(lines_of({}, {}, {"score": PASS}))
-    assert [len(row) for row in rows_of(ae_format("-f", "csv", str(plain)).out)] == [6, 6, 6]
-    assert [len(row) for row in rows_of(ae_format("-f", "csv", str(mixed)).out)] == [9, 9, 9, 9]
-    assert rows_of(ae_format("-f", "csv", stdin=plain.read_bytes()).out)[0][6:] == ["pass", "score", "reasoning"]
+    assert [len(row) for row in rows_of(ae_format("-f", "csv", str(plain)).out)] == [12] * 3
+    assert [len(row) for row in rows_of(ae_format("-f", "csv", str(mixed)).out)] == [15] * 4
+    assert rows_of(ae_format("-f", "csv", stdin=plain.read_bytes()).out)[0][6:9] == ["pass", "score", "reasoning"]
 
 
 def test_csv_streams() -> None:
     header, row = first_line_of_two("-f", "csv", lines=2).splitlines()
     assert header.startswith(b"id,input,")
-    assert row == b'"a",,,"o",,,,,'
+    assert row == b'"a",,,"o",,,,,,"ungraded",,,,,'
 
 
 def first_line_of_two(*args: str, lines: int = 1) -> bytes:
@@ -193,7 +198,7 @@ def test_an_output_cannot_drive_the_terminal(tmp_path: Path) -> None:
     ("style", "expected"),
     [
         ("jsonl", b""),
-        ("csv", b"id,input,hint,output,tool_errors,duration_ms,pass,score,reasoning\r\n"),
+        ("csv", b"id,input,hint,output,tool_errors,duration_ms,pass,score,reasoning,status,category,model,tokens,"),
         ("table", b"Records  0\n"),
         ("markdown", b"- **Records**: 0\n"),
     ],

@@ -52,6 +52,9 @@ def test_csv_has_a_row_per_trial_with_the_rate_of_its_prompt(piped: bool, tmp_pa
         "score": "1.0",
         "reasoning": "because True",
         "passRate": "0.25",
+        **dict.fromkeys(("model", "tokens", "cost_usd", "label"), ""),
+        "status": "pass",
+        "category": "odd",
     }
 
 
@@ -119,8 +122,8 @@ def test_raw_csv_is_for_programs(tmp_path: Path) -> None:
     done = run("ae-format", "-f", "csv", "--raw-csv", file).expect(0, stderr="")
     header, row = csv.reader(io.StringIO(done.out.decode(), newline=""))
     assert (row[0], row[1], row[3]) == ("-a", "@x | y", nasty)
-    assert done.out.startswith(b"id,input,hint,output,tool_errors,duration_ms,pass,score,reasoning\n")
-    assert done.out.endswith(b"0.5,\n") and done.out.count(b"\r") == 1
+    assert done.out.startswith(b"id,input,hint,output,tool_errors,duration_ms,pass,score,reasoning,status,")
+    assert done.out.endswith(b'0.5,,"pass",,,,,\n') and done.out.count(b"\r") == 1
     safe = run("ae-format", "-f", "csv", file).expect(0)
     assert b'"\'-a"' in safe.out and safe.out.endswith(b"\r\n") and b"\x1b" not in safe.out
 

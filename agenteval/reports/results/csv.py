@@ -1,19 +1,24 @@
 """csv: for spreadsheets (RFC 4180): id, input, hint, output, tool_errors, duration_ms,
-and graded: pass, score, reasoning; of trials a row each (ID#N) and passRate of the prompt
+and graded: pass, score, reasoning; of trials a row each (ID#N) and passRate of the prompt;
+then status, category, model, tokens, cost_usd, label
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from agenteval.reports.answers import ReportedAnswer
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
+from agenteval.streams.rows import groups_at
 from agenteval.streams.text import visible_bytes
 from agenteval.wire.records import AGENT_FAILED
 from agenteval.wire.row import Attempt, Number, Row
+from agenteval.wire.run_names import LABEL, first_text
 
 COLUMNS = ("id", "input", "hint", "output", "tool_errors", "duration_ms")
 GRADED = ("pass", "score", "reasoning")
 RATE = "passRate"  # of the prompt, in a file of trials
+FACTS = ("status", "category", "model", "tokens", "cost_usd", "label")
 
 # What a spreadsheet takes for a formula: it drops blanks and invisible characters before the sign,
 # and reads full-width signs as plain ones.
@@ -29,14 +34,18 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     for row in results.rows(Row):
         if trials is None:
             trials = row.is_trials
-            yield line((*columns, RATE) if trials else columns)
+            yield line((*columns, *([RATE] if trials else []), *FACTS))
         for attempt in filter(lambda attempt: context.lists(attempt.status), row.attempts):
             cells = [text(row.name_of(attempt)), text(row.turns(" | ")), text(row.hint), text(attempt.output)]
             cells += [_flag(attempt.tool_errors), _number(attempt.duration)]
             cells += _grade(attempt, text) if graded else ()
-            yield line([*cells, _number(row.pass_rate)] if trials else cells)
+            cells += [_number(row.pass_rate)] if trials else ()
+            answer, timing = ReportedAnswer(row, attempt), attempt.timing
+            names = (attempt.status, ", ".join(groups_at(row.metadata, "category")), answer.model)
+            cells += [*map(text, names), _number(timing.tokens), _number(timing.cost_usd)]
+            yield line([*cells, text(first_text(answer.metadata, LABEL))])
     if trials is None:
-        yield line(columns)
+        yield line((*columns, *FACTS))
 
 
 def _grade(attempt: Attempt, text: Callable[[str | None], str]) -> tuple[str, ...]:
