@@ -245,6 +245,7 @@ SAME_NAME = {
     "--prompt": "the file with the judge's instructions, and the question to ae-wikiagent, as -p of other agents",
     "--prompts": "their number for ae-plan, their file for ae-merge",
     "--require": "a file for ae-grader-git, a tool for ae-grader-tools",
+    "--skill": "a directory for agents, the name of one for ae-grader-tools",
     "--threshold": "a percentage of a share, and a score from which an answer passes",
     "--timeout": "ae-wikiagent counts seconds",
     "--baseline": "a file in ae-calibrate; ae-history also knows its runs by name",

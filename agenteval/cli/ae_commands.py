@@ -118,7 +118,7 @@ def _fish_quote(text: str) -> str:
 
 # --- ae init ------------------------------------------------------------------------------------
 
-EXAMPLES = ("quickstart", "coding", "qa")
+EXAMPLES = ("quickstart", "coding", "qa", "checks")
 INIT_STATUS = {
     0: "the folder was written",
     1: "the folder could not be written completely",
@@ -137,6 +137,7 @@ def init(directory: str, example: str, debug: bool) -> None:
       quickstart   two variants of an agent, graders in three languages, a comparison
       coding       agents fix a repository in git workspaces; tests that they never see decide
       qa           questions with hints, for any command that prints its answer
+      checks       prompts that carry their checks: no grader, for any agent
 
     Examples:
       ae init my-eval

@@ -9,6 +9,7 @@ import os
 import re
 import stat
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -35,14 +36,25 @@ class Refusals(Protocol):
     def refuse(self, where: str, why: str) -> None: ...
 
 
+def _file_with(text: bytes) -> int:
+    with tempfile.TemporaryFile() as file:
+        file.write(text)
+        file.seek(0)
+        return os.dup(file.fileno())
+
+
 class Source:
     """A file or stdin, as batches of numbered lines."""
 
-    def __init__(self, path: str | None, *, max_line: int = LONGEST_LINE) -> None:
+    def __init__(self, path: str | None, *, max_line: int = LONGEST_LINE, text: bytes | None = None) -> None:
+        """Opens the file, or stdin; `text` takes its place if it is given."""
         self.path = None if path in (None, "-") else path
-        self.name = self.path or "stdin"
+        self.name = self.path or ("stdin" if text is None else "the command line")
         try:
-            self.fd = sys.stdin.fileno() if self.path is None else open_given(self.path)
+            if text is not None:
+                self.fd = _file_with(text)
+            else:
+                self.fd = sys.stdin.fileno() if self.path is None else open_given(self.path)
         except (AttributeError, ValueError):
             raise UserError("stdin is closed: give a file") from None
         except OSError as error:

@@ -64,7 +64,7 @@ def fill(case: Case, raw: Any) -> None:
 
 def _fill_trigger(case: Case, one: dict[str, Any], number: int, skill: str | None) -> None:
     if skill is None:
-        raise BadRecord("which skill the query is about is not known: --skill NAME")
+        raise BadRecord("which skill the query is about is not known: --skill-name NAME")
     if not isinstance(one["should_trigger"], bool):
         raise BadRecord('"should_trigger" must be true or false')
     case.fields = {"id": as_id(str(one.get("id", f"query-{number}"))), "input": text_of(one, "query")}

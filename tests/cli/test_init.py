@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.tool import ROOT, run, script
 
-STARTS = ("quickstart", "coding", "qa")
+STARTS = ("quickstart", "coding", "qa", "checks")
 
 
 def tracked(example: str) -> dict[str, int]:

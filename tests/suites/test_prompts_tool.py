@@ -307,3 +307,15 @@ def test_a_suite_runs_on_two_agents_in_three_commands(tmp_path: Path) -> None:
         assert tuple(sum(record["score"]["pass"] for record in records) for records in runs) == passing
         run("ae-compare", *files, cwd=tmp_path).expect(0)
     assert (tmp_path / "ws-claude-evals-silent" / "prompt-report" / "numbers.txt").read_text() == "1\n2\n3\n"
+
+
+def test_the_example_with_checks(tmp_path: Path) -> None:
+    """Ten prompts, no grader, and one prompt without a file."""
+    run("ae", "init", "mine", "--from", "checks", cwd=tmp_path).expect(0)
+    options = ("--simple", "./agent {}", "-j", "4", "--workspace-dir", "ws")
+    done = run("ae-capture", "prompts.jsonl", *options, cwd=tmp_path / "mine").expect(0)
+    assert len(done.records) == 10
+    assert {one["id"] for one in done.records if not one["score"]["pass"]} == {"capital", "river"}
+    single = run("ae-capture", "-p", "say it", "--simple", "echo {}").expect(0).records
+    assert [(one["id"], one["input"], one["output"]) for one in single] == [("prompt", "say it", "say it")]
+    run("ae-capture", "-p", "x", "f.jsonl", "--simple", "echo {}").expect(2).says("-p beside f.jsonl")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import click
+
 from agenteval.agents.run import PromptRun, RunSettings
 from agenteval.cli.agent_options import (
     agent_options,
@@ -14,20 +16,23 @@ from agenteval.cli.agent_options import (
 )
 from agenteval.cli.options import input_argument, keep_raw_option, max_steps_option
 from agenteval.cli.tool import tool
+from agenteval.errors import UserError
 from agenteval.grading.verdict import ending_of, passed
+from agenteval.streams.jsonl import encode
 from agenteval.streams.source import Source
 from agenteval.wire.records import Record
 
 
 @tool("ae-capture")
 @input_argument("PROMPTS")
+@click.option("-p", "--prompt", metavar="TEXT", help="Run this one prompt, instead of a file of them.")
 @inline_grader_options
 @extraction_option
 @max_steps_option
 @keep_raw_option
 @stop_options
 @agent_options
-def main(path: str | None, keep_raw: bool, **options: Any) -> int:
+def main(path: str | None, prompt: str | None, keep_raw: bool, **options: Any) -> int:
     """Run each prompt through an agent and write its result: output, trajectory, times, tokens and score.
 
     The same records as ae-run | ae-extract | ae-grade give, from one process. PROMPTS is a JSONL file
@@ -36,6 +41,7 @@ def main(path: str | None, keep_raw: bool, **options: Any) -> int:
     directories of their own (--workspace-dir), and a wall around them (--sandbox).
 
     Examples:
+      ae-capture -p "What is 6 * 7?" -s claude | ae-show
       ae-capture prompts.jsonl -s claude -j 4 --workspace-dir ws -o results.jsonl
       ae-capture prompts.jsonl -s claude -j 4 --workspace-dir ws -g ./grader.py -o results.jsonl --resume
       ae-capture prompts.jsonl --simple "echo {}" -g ae-grader-hint | ae-format -f table
@@ -55,7 +61,10 @@ def main(path: str | None, keep_raw: bool, **options: Any) -> int:
     code stays 0 (see -e). A grader that errs costs its record only: it has no `score`, `graderError` says
     why, and the exit code is 1.
     """
-    settings, source = RunSettings(**options), Source(path)
+    if prompt is not None and path is not None:
+        raise UserError(f"-p beside {path}: give one prompt, or a file of them")
+    text = None if prompt is None else encode({"id": "prompt", "input": prompt}) + b"\n"
+    settings, source = RunSettings(**options), Source(path, text=text)
     run = PromptRun("ae-capture", source, settings, inline_graders(settings, source, "ae-capture"), validate_checks)
     stop_early(run)
 

@@ -18,7 +18,10 @@ from agenteval.suites.formats import FORMATS, check_format
 @click.argument("format_", metavar="FORMAT", type=Names(lambda: {name: one.title for name, one in FORMATS.items()}))
 @click.argument("suite", metavar="PATH")
 @click.option(
-    "--skill", metavar="NAME", help="The skill that queries of skill-creator are about.  [default: of SKILL.md]"
+    "--skill-name",
+    "skill",
+    metavar="NAME",
+    help="The skill that queries of skill-creator are about.  [default: of SKILL.md]",
 )
 @click.option("--on-host", is_flag=True, help="Run Harbor tasks on this machine instead of in their image.")
 @output_option
