@@ -17,6 +17,9 @@ ENDING = ("exitCode", "signal", "timedOut")
 DROPPED = {"rawLines", "lineTimes", "turns", *ENDING}
 
 
+SETUP = {"model": "model", "tools": "tools", "mcpServers": "mcp_servers", "skills": "skills"}
+
+
 def claude_result(raw: dict[str, Any], loads: Any = orjson.loads) -> dict[str, Any]:
     """Returns the record that ae-extract -s claude writes."""
     steps: list[dict[str, Any]] = []
@@ -62,7 +65,8 @@ def claude_result(raw: dict[str, Any], loads: Any = orjson.loads) -> dict[str, A
                     step["output"] = item["content"]
                     step["duration"] = time - started
         elif kind == "system" and "model" in event:
-            facts = {"model": event["model"]}
+            setup = {name: event[key] for name, key in SETUP.items() if key in event}
+            facts = {"agentSetup": setup, "model": event["model"]}
         elif kind == "result":
             result["output"] = event["result"]
             stopped = {"stopReason": event["stop_reason"]}

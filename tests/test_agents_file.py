@@ -85,7 +85,7 @@ def test_every_tool_and_option_exists(name: str) -> None:
     assert unknown == set()
     # of agents, of pip, of ae init, of sbatch, of agent-eval-harness, of docker; of claude plugin eval and promptfoo
     others = {"--dangerously-skip-permissions", "--only-binary", "--from", "--array", "--list", "--split"}
-    others |= {"--cap-add", "--security-opt", "--ablation", "-any", "-all"}
+    others |= {"--cap-add", "--security-opt", "--ablation", "-any", "-all", "--network"}
     everything = frozenset().union(*map(options_of, TOOLS)) | others
     alone = {option for code in re.findall(r"`(-[^`\n]*)`", page) for option in OPTION.findall(code.split(" '")[0])}
     assert alone - everything == set()

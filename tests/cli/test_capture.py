@@ -325,6 +325,7 @@ def test_a_result_as_prompt_has_nothing_of_its_run(tmp_path: Path, claude: Path)
     write(tmp_path / "first.jsonl", result)
     (raw,) = run("ae-run", "first.jsonl", "--simple", "echo {}", cwd=tmp_path).expect(0).records
     written = {"runId", "suiteVersion", "agent", "agentCommand", "agentDigest", "promptDigest", "fieldsDigest"}
+    written |= {"isolated"}
     assert raw["metadata"].keys() == {"category", *written}
     (again,) = run("ae-capture", "first.jsonl", "--simple", "echo {}", cwd=tmp_path).expect(0).records
     (anew,) = run("ae-capture", "--simple", "echo {}", stdin=jsonl(prompt), cwd=tmp_path).expect(0).records

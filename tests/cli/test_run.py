@@ -214,6 +214,7 @@ def test_the_prompts_fields_come_first_and_pass_through() -> None:
     agent = {name: done.records[0]["metadata"].pop(name) for name in WRITTEN}
     assert agent["agent"] == "text" and agent["agentCommand"] == "echo {}"
     assert all(len(value) == 16 for name, value in agent.items() if name.endswith(("Digest", "Id")))
+    assert done.records[0]["metadata"].pop("isolated") is False
     assert {name: done.records[0][name] for name in prompt} == prompt
     assert names[len(prompt) :] == RAW_FIELDS
 
