@@ -6,8 +6,7 @@ worse on all prompts at a random run.
 
 from __future__ import annotations
 
-import os
-from multiprocessing import get_context
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ CASES = [  # pass rate, points lost, runs, prompts, trials
     (0.8, 15, 30, 50, 3),
 ]
 PLANTED = CASES[6]
+Task = tuple[float, int, int, int, int, int, int]  # a case, how many histories, seed
 FALSE_ALARMS, FOUND = 0.05, 0.9
 NEAR = 1  # runs by which the place of a change may be off
 
@@ -53,8 +53,18 @@ def simulate(rate: float, lost: int, runs: int, prompts: int, k: int, histories:
     return Alarms(false, found)
 
 
-def tables(repetitions: int) -> tuple[list[str], list[Miss]]:
-    """Returns a line per case, and the goals that are missed; a history takes as long as several comparisons."""
+def tasks(repetitions: int) -> list[Task]:
+    """Returns a task per case; a history takes as long as several comparisons."""
+    return [(*case, repetitions // 4, at) for at, case in enumerate(CASES)]
+
+
+def measure(task: Task) -> Alarms:
+    """Simulates the histories of one case."""
+    return simulate(*task)
+
+
+def tables(repetitions: int, every: Sequence[Alarms]) -> tuple[list[str], list[Miss]]:
+    """Returns a line per case, and the goals that are missed."""
     misses: list[Miss] = []
     histories = repetitions // 4
     lines = [
@@ -64,9 +74,6 @@ def tables(repetitions: int) -> tuple[list[str], list[Miss]]:
         "| rate | points lost | runs | prompts | k | found | wrongly |",
         "|---|---|---|---|---|---|---|",
     ]
-    tasks = [(*case, histories, at) for at, case in enumerate(CASES)]
-    with get_context("fork").Pool(os.cpu_count()) as pool:
-        every = pool.starmap(simulate, tasks, chunksize=1)
     for case, alarms in zip(CASES, every, strict=True):
         false, found = alarms.false / histories, alarms.found / histories
         shown = f"{found:.1%}" if case[1] else "–"
