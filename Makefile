@@ -104,8 +104,8 @@ lint: $(TESTABLE) ## ruff and mypy --strict
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
 
-docs: $(TESTABLE) ## docs/wire-format.md and docs/tools.md, made from the code
-	@$(VENV)/bin/python docs/build.py
+docs: $(TESTABLE) ## docs/wire-format.md, docs/tools.md and docs/agents/, made from the code
+	@$(VENV)/bin/python -m docs.build
 
 man: $(STAMP) ## man/man1/*.1: a man page for every executable, from docs/tools.md; pip installs them, too
 	@$(VENV)/bin/python docs/man_pages.py

@@ -1,3 +1,3 @@
 """agenteval: small executables that evaluate command-line AI agents."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

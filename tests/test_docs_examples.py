@@ -1,4 +1,4 @@
-"""What docs/graders.md and docs/recipes.md show is run: a grader in five languages, the commands with jq."""
+"""What docs/grading.md, docs/recipes.md and docs/tutorial.md show is run: a grader in five languages, every command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 
 from tests.support.tool import ROOT, read, run
 
-PAGE = (ROOT / "docs" / "graders.md").read_text()
+PAGE = re.split(r"^## ", (ROOT / "docs" / "grading.md").read_text(), flags=re.MULTILINE)
+(WRITING,) = (section for section in PAGE if section.startswith("Writing a grader"))
 NEEDS = {"python": "", "sh": "jq", "javascript": "node", "go": "go", "rust": "rustc"}
 
 
@@ -33,8 +34,8 @@ def blocks(text: str) -> list[tuple[str, str]]:
     return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
-INTRO, *REST = re.split(r"^## ", PAGE, flags=re.MULTILINE)
-SECTIONS = {re.split(r"\W", section.lower())[0]: blocks(section) for section in REST[:-1]}
+INTRO, *REST = re.split(r"^### ", WRITING, flags=re.MULTILINE)
+SECTIONS = {re.split(r"\W", section.lower())[0]: blocks(section) for section in REST}
 
 
 def test_the_page_has_the_five_languages() -> None:
@@ -71,3 +72,61 @@ def test_the_recipes_run(tmp_path: Path) -> None:
     assert len(lines) == 5, done
     assert [record["score"]["pass"] for record in read(tmp_path / "again.jsonl")] == [True]
     assert len(read(tmp_path / "facts.jsonl")) == 2 and len(read(tmp_path / "strict.jsonl")) == 3
+
+
+TUTORIAL = re.split(r"^## ", (ROOT / "docs" / "tutorial.md").read_text(), flags=re.MULTILINE)[1:]
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not on PATH")
+def test_the_tutorial_runs_as_it_says(tmp_path: Path) -> None:
+    """Every command of every step runs, one after the other, and prints the lines that the page shows after it."""
+    for section in TUTORIAL:
+        printed = ""
+        for language, text in blocks(section):
+            if language == "sh":
+                printed = run("/bin/sh", "-e", "-c", text, cwd=tmp_path, timeout=120).expect(0).stdout
+            elif language == "text":
+                assert [line for line in text.splitlines() if line not in printed] == [], printed
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"first.jsonl", "second.jsonl", "trials.jsonl", "report.html", "comparison.md", "runs"} <= names
+    assert [record["score"]["pass"] for record in read(tmp_path / "second.jsonl")] == [True] * 5
+
+
+CLAUDE = r"""#!/bin/sh
+echo '{"type": "system", "subtype": "init", "session_id": "s", "model": "m", "claude_code_version": "2.1.326"}'
+echo '{"type": "result", "subtype": "success", "is_error": false, "result": "hello, blue", "session_id": "s"}'
+"""
+CODEX = r"""#!/bin/sh
+echo '{"type": "thread.started", "thread_id": "t"}'
+echo '{"type": "item.completed", "item": {"id": "1", "type": "agent_message", "text": "hello, blue"}}'
+"""
+
+
+def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+    """The first evaluation as it is; what names a real agent, with a program of that name that answers alike."""
+    found = blocks((ROOT / "README.md").read_text())
+    (grader,) = (text for language, text in found if language == "python")
+    first, pipeline, questions = (text for language, text in found if language == "sh" and "ae-" in text)
+    shown = run("/bin/sh", "-e", "-c", first, cwd=tmp_path).expect(0).stdout
+    assert "2 (1 passed, 1 did not pass)" in shown and (tmp_path / "report.html").stat().st_size > 10_000, shown
+    for name, source in {"claude": CLAUDE, "codex": CODEX}.items():
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        (tmp_path / "bin" / name).write_text(source)
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "grader.py").write_text(grader)
+    (tmp_path / "skills/pdf").mkdir(parents=True)
+    (tmp_path / "skills/pdf/SKILL.md").write_text("---\nname: pdf\ndescription: Read PDF files.\n---\nUse pdftotext.\n")
+    prepare = """
+    PATH=$PWD/bin:$PATH; export PATH; HOME=$PWD/home; export HOME; mkdir -p home results runs
+    sed 's/"checks"/"reference": "hello, blue", "checks"/' prompts.jsonl > with && mv with prompts.jsonl
+    cp results.jsonl old.jsonl; cp results.jsonl results/a.jsonl; cp results.jsonl results/b.jsonl
+    cp results.jsonl results/c.jsonl; cp results.jsonl runs/1.jsonl
+    """
+    done = run("/bin/sh", "-e", "-c", prepare + pipeline, cwd=tmp_path, timeout=60).expect(0)
+    assert "2 (2 passed)" in done.stdout, done
+    questions = questions.replace(
+        "ae-compare old.jsonl new.jsonl", "cp old.jsonl first.jsonl; ae-compare old.jsonl first.jsonl"
+    )
+    run("/bin/sh", "-e", "-c", prepare + questions, cwd=tmp_path, timeout=120).expect(0)
+    assert (tmp_path / "ranking.html").exists() and len(read(tmp_path / "trials.jsonl")) == 2
+    assert all(record["metadata"]["variant"]["skills"] for record in read(tmp_path / "new.jsonl"))

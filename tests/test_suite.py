@@ -130,7 +130,7 @@ def test_a_tool_or_grader_is_a_file_a_line_in_pyproject_and_a_row_in_the_readme(
     tests = ["tests/test_suite.py", "tests/test_contract.py", "-k", f"{of_suite} or {of_contract}"]
     for command in (
         ["make", "launchers"],
-        [sys.executable, "docs/build.py"],
+        [sys.executable, "-m", "docs.build"],
         [sys.executable, "-m", "pytest", "-vv", f"--basetemp={tmp_path}/tests", *tests],
     ):
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)

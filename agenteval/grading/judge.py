@@ -29,7 +29,9 @@ from agenteval.wire.records import Rate, Record
 from agenteval.wire.validation import check
 
 INSTRUCTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instructions")
-PROMPT, MATERIAL = (os.path.join(INSTRUCTIONS, name) for name in ("judge.txt", "judge_material.txt"))
+PROMPT, MATERIAL, REPLY = (
+    os.path.join(INSTRUCTIONS, name) for name in ("judge.txt", "judge_material.txt", "judge_reply.txt")
+)
 FURTHER = "Further criteria; where they differ from those above, these hold:"
 SCORES = ("overall_score", "accuracy", "completeness", "relevance")
 PLACE = re.compile(r"\{\{(\w+)\}\}")  # in a template
@@ -97,7 +99,8 @@ class Instructions(NamedTuple):
         further = f"{FURTHER}\n{criteria}" if criteria else ""
         placed = "{{rubric}}" in self.template
         text = PLACE.sub(lambda name: further if name[1] == "rubric" else name[1].upper(), self.template)
-        return "\n\n".join(part for part in (text, "" if placed else further, read_text(MATERIAL)) if part)
+        parts = (text, "" if placed else further, read_text(MATERIAL), read_text(REPLY))
+        return "\n\n".join(part for part in parts if part)
 
 
 def instructions_from(prompt: str | None, rubric: str | None) -> Instructions:

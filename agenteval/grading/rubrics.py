@@ -22,7 +22,7 @@ from agenteval.wire.records import Rate, Record
 from agenteval.wire.validation import check
 
 SHOWN = ("sources", "reference", "hint", "trajectory")
-REPLY = (
+HOW_TO_REPLY = (
     'How to reply: with one JSON object and nothing else: {{"criteria": [{{"number": 1, "reasoning": string, "score": '
     "number from 0.0 to 1.0}}, …]}}, with one item for each of the {count} criteria, in their order."
 )
@@ -75,10 +75,9 @@ class RubricJudge(NamedTuple):
         if not case.parts["ANSWER"].strip():
             return [Opinion(0.0, "there is no answer to judge") for _ in rubrics], {}
         listed = "\n".join(f"{number}. {' '.join(text.split())}" for number, text in enumerate(rubrics, 1))
-        material = read_text(MATERIAL).partition("\n\nHow to reply:")[0]
-        system = [read_text(os.path.join(INSTRUCTIONS, "rubrics.txt")), f"Criteria:\n{listed}", material]
+        system = [read_text(os.path.join(INSTRUCTIONS, "rubrics.txt")), f"Criteria:\n{listed}", read_text(MATERIAL)]
         messages: list[Record] = [
-            {"role": "system", "content": "\n\n".join([*system, REPLY.format(count=len(rubrics))])},
+            {"role": "system", "content": "\n\n".join([*system, HOW_TO_REPLY.format(count=len(rubrics))])},
             {"role": "user", "content": fenced(case)},
         ]
         used = {"judge_model": self.name, "input_tokens": 0, "output_tokens": 0}

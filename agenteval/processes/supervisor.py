@@ -343,8 +343,8 @@ class ProcessSupervisor:
 def adopt_orphans() -> None:
     """Makes this process the parent of every orphan below it: a child subreaper, which only Linux has.
 
-    The one use of ctypes: Python has no prctl, and without it what an agent leaves behind would go to init, where
-    only the guardian's search by marks finds it.
+    By ctypes, because Python has no prctl: without it what an agent leaves behind would go to init, where only the
+    guardian's search by marks finds it.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

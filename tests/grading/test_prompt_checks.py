@@ -192,6 +192,8 @@ def test_one_call_judges_all_rubrics_and_is_repeated_once() -> None:
     assert [check["pass"] for check in graded["outcome"]["checks"]] == [True, False]
     assert graded["outcome"]["checks"][1]["reason"] == "0.4 of 0.5: long"
     assert len(server.requests) == 2
+    system = str(server.requests[0])
+    assert "1. names a city" in system and "overall_score" not in system  # the reply of ae-grader-judge
 
 
 def test_reports_show_each_check() -> None:

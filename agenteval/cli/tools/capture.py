@@ -37,7 +37,7 @@ def main(path: str | None, prompt: str | None, keep_raw: bool, **options: Any) -
 
     The same records as ae-run | ae-extract | ae-grade give, from one process. PROMPTS is a JSONL file
     (or stdin): {"id": "a", "input": "…"} per line; a list as input gives the turns of one session.
-    Name the agent with one of -s, --simple, --shell and -- CMD. Agents run with your rights: give them
+    Name the agent with one of -s, --simple, --shell and -- CMD. Agents run with your permissions: give them
     directories of their own (--workspace-dir), and a wall around them (--sandbox).
 
     Examples:

@@ -32,7 +32,7 @@ def main(path: str | None, **options: Any) -> int:
     An agent that fails, crashes or times out is data: its record has `errors` and the exit code
     stays 0 (see -e). Its whole process tree is ended with it, at a timeout, and with this tool.
 
-    Agents run with your rights, and the adapters of the suite switch off their questions: give them
+    Agents run with your permissions, and the adapters of the suite switch off their questions: give them
     directories of their own (--workspace-dir), and a wall around them (--sandbox).
     """
     run = PromptRun("ae-run", Source(path), RunSettings(**options), validate=validate_checks)

@@ -186,7 +186,7 @@ def main(path: str | None, k: int, **options: Any) -> int:
     unbiased estimates for 1 to k trials. A trial whose agent fails has `errors` and does not pass (see
     --grade-failed). One whose grader errs has `graderError`, and counts neither way. At the end stderr
     has pass@1, pass@k and pass^k of the prompts of this run, unbiased, with 95 % intervals. Agents run
-    with your rights: a directory of their own does not confine them, a wall does (--sandbox).
+    with your permissions: a directory of their own does not confine them, a wall does (--sandbox).
 
     Examples:
       ae-trials prompts.jsonl -s claude -k 5 -j 4 --workspace-dir ws -g ./grader.py -o trials.jsonl
