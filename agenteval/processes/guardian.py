@@ -3,6 +3,8 @@
 It holds the read end of a pipe to the tool and waits until the tool closes the other end. A tool that ends in order
 writes a byte first. Otherwise the guardian finds everything the tool started, kills it and exits: by its marks
 (tree.py) and, since an agent can take those off, by what it saw below the tool at its last look. It writes nothing.
+While the tool runs, it continues a process that was stopped before it became another program: until then it holds up
+the whole tool (vfork).
 """
 
 import os
@@ -15,7 +17,17 @@ from contextlib import suppress
 from typing import NoReturn
 
 from agenteval.processes.scratch import discard
-from agenteval.processes.tree import below, find_mark, hopeless, is_of, process_table, send_signal, start_time
+from agenteval.processes.tree import (
+    below,
+    command_line,
+    find_mark,
+    hopeless,
+    is_of,
+    is_stopped,
+    process_table,
+    send_signal,
+    start_time,
+)
 
 NAME = b"agenteval-guard"  # Linux keeps 15 bytes
 HIGHEST_FD = 1 << 16
@@ -93,7 +105,10 @@ def _await_end(tool: int) -> tuple[list[bytes] | None, dict[int, str]]:
     while True:
         if not poll.poll(interval and interval * 1000):
             began = time.monotonic()
-            seen = {pid: start_time(pid) for pid in below([tool], process_table()) if pid != os.getpid()}
+            table = process_table()
+            table.pop(os.getpid(), None)
+            seen = {pid: start_time(pid) for pid in below([tool], table)}
+            send_signal((pid for pid in seen if table[pid][0] == tool and _is_stuck(pid, tool)), signal.SIGCONT)
             interval = max(LOOK_INTERVAL or 0.0, LOOK_SHARE * (time.monotonic() - began))
         elif piece := os.read(3, 4096):
             *whole, begun = (begun + piece).split(b"\0")
@@ -102,6 +117,11 @@ def _await_end(tool: int) -> tuple[list[bytes] | None, dict[int, str]]:
                 return None, seen
         else:
             return paths, seen
+
+
+def _is_stuck(pid: int, tool: int) -> bool:
+    """Whether a child of the tool is stopped and does not run a program of its own yet."""
+    return is_stopped(pid) and command_line(pid) == command_line(tool)
 
 
 def _kill_all(tool: int, seen: dict[int, str]) -> None:

@@ -141,6 +141,15 @@ def command_name(pid: int) -> str:
         return "a program"
 
 
+def command_line(pid: int) -> bytes:
+    """Returns the arguments of a process; b"" if it is gone."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
 def is_stopped(pid: int) -> bool:
     """Whether a process is stopped or has ended; True where that cannot be looked up."""
     try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -53,6 +55,27 @@ def test_a_run_ends_although_an_agent_stops_the_guardian(tmp_path: Path) -> None
     agent = script(tmp_path / "agent", STOPS_THE_GUARDIAN)
     done = run("ae-run", "--simple", f"{agent} {{}}", stdin=jsonl({"id": "a", "input": "i"}), cwd=tmp_path).expect(0)
     assert done.records[0]["rawLines"] == ["stopped"]
+
+
+# As subprocess leaves it between fork and exec: the tool waits for it with every thread.
+STUCK = """
+import os, signal
+from agenteval.processes.guardian import Guardian
+guardian = Guardian()
+child = os.fork()
+if not child:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+guardian.dismiss()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_process_that_is_stopped_before_its_program_is_started_does_not_hold_up_the_tool() -> None:
+    """An agent that stopped it hung the tool for ever; Ctrl-C was not heard (round 4 of seed 99)."""
+    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=30)
+    assert done.stdout == "7\n"
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
