@@ -2,10 +2,7 @@
 
 import gc
 import os
-import signal
 import sys
 
 if os.path.basename(sys.argv[0]).startswith("ae"):  # an executable, and not a program that imports this package
     gc.disable()  # until the tool runs: imports leave no garbage, but the collector would search all they make
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # no traceback from the middle of an import
