@@ -34,6 +34,7 @@ class Attempt:
     printed: bytes  # by a tool that writes to a pipe
     seconds: float
     removed_late: bool  # whether its output was removed when it did not have it open: before it did, or after
+    forged: bool = False  # whether others wrote into its output while it had it open
 
 
 def attempt(command: list[str], output: str, fault: Fault, mark: str, folder: Path, rng: Random) -> Attempt:
@@ -44,10 +45,12 @@ def attempt(command: list[str], output: str, fault: Fault, mark: str, folder: Pa
     with ExitStack() as files:
         out, read_all = files.enter_context(_stdout(fault.stdout, rng))
         env = {VARIABLE: mark, "TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home")}
+        env = clean_env(folder, {**env, **fault.env(folder)})
+        argv = [str(BIN / command[0]), *command[1:]]
         process = subprocess.Popen(
-            [str(BIN / command[0]), *command[1:]],
+            argv,
             cwd=folder / "here",
-            env=clean_env(folder, env),
+            env=env,
             stdin=files.enter_context(_stdin(fault.stdin, folder / "input.jsonl", rng)),
             stdout=out,
             stderr=files.enter_context(errors.open("wb")),
@@ -56,7 +59,7 @@ def attempt(command: list[str], output: str, fault: Fault, mark: str, folder: Pa
         )
         if isinstance(out, int) and out >= 0:
             os.close(out)
-        target = Target(process, mark, folder, rng, output, start)
+        target = Target(process, mark, folder, rng, output, start, argv, env)
         fault.act(target)
         printed = read_all()
         try:
@@ -66,8 +69,8 @@ def attempt(command: list[str], output: str, fault: Fault, mark: str, folder: Pa
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             raise AssertionError(f"{command[0]} hangs: it did not end within {longest:.0f} s") from None
-    said = errors.read_text("utf-8", "replace")
-    return Attempt(command, process.returncode, said, printed, time.monotonic() - began, target.removed_late)
+    said, seconds = errors.read_text("utf-8", "replace"), time.monotonic() - began
+    return Attempt(command, process.returncode, said, printed, seconds, target.removed_late, target.forged)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ SCHEMAS = {
     "ae-grade": "CaptureResult",
 }
 SHOWN = 300
+LONGEST_TOTAL = 300_000  # milliseconds that an agent can have taken: no attempt is longer
 
 
 @cache
@@ -67,8 +68,30 @@ def read_lines(content: bytes, *, may_be_cut: bool) -> tuple[list[Record], list[
     return records, problems
 
 
+def _check_times(record: Record) -> Iterator[str]:
+    """Yields times that cannot be: a clock that is set back or forward does not change how long something took."""
+    timing, times = record.get("timing") or {}, record.get("lineTimes") or []
+    total = timing.get("total", 0)
+    if timing.get("end", 0) - timing.get("start", 0) != total or not 0 <= total <= LONGEST_TOTAL:
+        yield f"record {record.get('id')}: its timing is {timing}"
+    if times != sorted(times) or any(not 0 <= moment <= LONGEST_TOTAL for moment in times):
+        yield f"record {record.get('id')}: its lineTimes are {times[:20]}"
+
+
+def without_replaced(records: list[Record], erred: list[Record]) -> list[Record]:
+    """Returns the records of a run that was killed without those whose graders `erred` and that have a later one."""
+    last = {record.get("id"): at for at, record in enumerate(records)}
+    return [record for at, record in enumerate(records) if last[record.get("id")] == at or record not in erred]
+
+
+def have_all(records: list[Record], earlier: list[Record], erred: list[Record]) -> bool:
+    """Whether all earlier records are there, in their order, but for those whose graders erred."""
+    kept = [record for record in earlier if record not in erred]
+    return [record for record in records if record in kept] == kept
+
+
 def check_records(plan: Plan, records: list[Record], *, complete: bool, ordered: bool) -> Iterator[str]:
-    """Yields what is wrong with records: invalid, of no prompt, twice, missing or out of order."""
+    """Yields what is wrong with records: invalid, of no prompt, twice, missing, out of order, or with odd times."""
     found = [record.get("id") for record in records]
     expected = [prompt["id"] for prompt in plan.prompts]
     for record in records:
@@ -76,6 +99,7 @@ def check_records(plan: Plan, records: list[Record], *, complete: bool, ordered:
             if plan.tool == "ae-grade" and error.validator == "required":
                 continue  # it grades prompts with an output, too, and adds nothing that they lack
             yield f"record {record.get('id')} is invalid: {error.json_path}: {error.message[:SHOWN]}"
+        yield from _check_times(record)
     if twice := [name for name, count in Counter(found).items() if count > 1]:
         yield f"ids that are there more than once: {twice}"
     if strange := set(found) - set(expected):
@@ -84,6 +108,21 @@ def check_records(plan: Plan, records: list[Record], *, complete: bool, ordered:
         yield f"ids that are missing: {missing}"
     if ordered and found != [name for name in expected if name in found]:
         yield f"not in the order of the prompts: {found}"
+
+
+def take_recovered(path: Path, before: bytes, done: Attempt) -> Iterator[str]:
+    """Puts what a run has written in the place of an output into which others wrote, as its user does.
+
+    Yields what is wrong: that the tool has not said so, or that records of before are lost.
+    """
+    recovered = path.with_name(f"{path.name}.recovered")
+    if done.code != 1 or f"{path.name} was written to by another program" not in done.stderr or not recovered.exists():
+        yield f"exit code {done.code}: it is not said that others wrote into {path.name}"
+        return
+    recovered.replace(path)
+    whole = before[: before.rfind(b"\n") + 1]
+    if not path.read_bytes().startswith(whole):
+        yield f"records that were in {path.name} are not in what was recovered"
 
 
 # --- at the end -----------------------------------------------------------------------------------

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import random
 import resource
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from tests.chaos.processes import command_of, handles, has_open, is_guardian, is_stopped, of_round
@@ -19,6 +23,9 @@ from tests.chaos.processes import command_of, handles, has_open, is_guardian, is
 SMALL_DISK = 48 << 10  # bytes: a few records
 FILE_LIMIT = 6 << 10
 WORKER = "FilterWorker"
+DAY = 86_400  # seconds
+SECOND_LONGEST = 90.0  # seconds that a second tool may take
+FORGED = b'{"id":"forged","input":"i","score":{"pass":true,"score":1.0}}\n'
 
 
 @dataclass
@@ -31,6 +38,9 @@ class Target:
     rng: random.Random
     output: str = "out.jsonl"
     longest: float = 0.9  # seconds until the fault, at most
+    argv: list[str] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+    forged: bool = False  # whether others have written into the output while the tool had it open
     removed_late: bool = False  # whether the output was removed when the tool did not have it open
 
     def wait(self, seconds: float) -> bool:
@@ -75,6 +85,7 @@ class Fault:
     limit: int | None = None  # RLIMIT_FSIZE
     alone: bool = False  # not with a second output, which it would cost, too
     disk: int | None = None  # size of the file system of the output, which root can mount
+    env: Callable[[Path], dict[str, str]] = lambda _folder: {}  # more variables for the tool
 
 
 def _later(act: Callable[[Target], None]) -> Callable[[Target], None]:
@@ -185,6 +196,15 @@ def _remove_now(target: Target, name: str) -> None:
         shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink(missing_ok=True)
 
 
+def _stop_if_open(target: Target) -> bool:
+    """Stops the tool; returns whether it has its output open."""
+    tool = target.process
+    tool.send_signal(signal.SIGSTOP)
+    while tool.poll() is None and not is_stopped(tool.pid):
+        time.sleep(0.001)
+    return has_open(tool.pid, target.folder / "out" / target.output)
+
+
 def _remove_output(name: str) -> Callable[[Target], None]:
     """Returns what removes the output of a tool that is stopped meanwhile, and notes whether it can still notice that.
 
@@ -192,15 +212,72 @@ def _remove_output(name: str) -> Callable[[Target], None]:
     """
 
     def remove(target: Target) -> None:
-        tool = target.process
-        tool.send_signal(signal.SIGSTOP)
-        while tool.poll() is None and not is_stopped(tool.pid):
-            time.sleep(0.001)
-        target.removed_late = not has_open(tool.pid, target.folder / "out" / target.output)
+        target.removed_late = not _stop_if_open(target)
         _remove_now(target, name)
-        tool.send_signal(signal.SIGCONT)
+        target.process.send_signal(signal.SIGCONT)
 
     return _later(remove)
+
+
+def _write_everywhere(target: Target) -> None:
+    """Adds to every file that an agent can reach: the output, journals, markers, locks, scratch files.
+
+    The output only while the tool has it open: what happens to it before and after is not the tool's concern, nor is
+    another output.
+    """
+    output = target.folder / "out" / target.output
+    is_open = _stop_if_open(target)
+    for place in (f"out/{target.output}*", "tmp/**/*", "ws/.agenteval/**/*"):
+        for path in target.folder.glob(place):
+            if path.is_file() and not path.is_symlink() and (path != output or is_open):
+                with path.open("ab") as file:
+                    file.write(FORGED if path == output else target.rng.choice([FORGED, b"\xff\xfe\n", b"no JSON"]))
+    target.forged = is_open
+    target.process.send_signal(signal.SIGCONT)
+
+
+def _second_tool(target: Target) -> None:
+    """Starts the same command a second time, on the same output."""
+    second = subprocess.Popen(
+        target.argv,
+        cwd=target.folder,
+        env=target.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        said = second.communicate(timeout=SECOND_LONGEST)[1].decode("utf-8", "replace")
+    except subprocess.TimeoutExpired:
+        second.kill()
+        raise AssertionError(f"a second tool did not end within {SECOND_LONGEST:.0f} s") from None
+    refused = second.returncode == 2 and "another tool is writing to it" in said
+    assert refused or (second.returncode in (0, 1) and "Traceback" not in said), f"{second.returncode}: {said}"
+
+
+def _set_the_clock(target: Target) -> None:
+    """Sets the clock of the tool and its agents forward and back until it ends."""
+    while target.wait(target.rng.uniform(0.02, 0.2)):
+        new = target.folder / "clock.new"
+        new.write_text(str(target.rng.choice([0, 3 * DAY, -2000 * DAY, -10, 3600])))
+        new.replace(target.folder / "clock")
+
+
+def _with_a_clock(folder: Path) -> dict[str, str]:
+    (folder / "clock").write_text("0")
+    return {"LD_PRELOAD": str(clock_library()), "CHAOS_CLOCK": str(folder / "clock")}
+
+
+@cache
+def clock_library() -> Path | None:
+    """Compiles what sets the clock of a process; None where there is no C compiler, or no LD_PRELOAD."""
+    if sys.platform != "linux" or shutil.which("cc") is None:
+        return None
+    library = Path(tempfile.mkdtemp(prefix="ae-clock-")) / "clock.so"
+    atexit.register(shutil.rmtree, library.parent, ignore_errors=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, Path(__file__).with_name("clock.c")], check=True)
+    library.parent.chmod(0o755)  # agents that become another user load it, too
+    return library
 
 
 def _nothing(_target: Target) -> None:
@@ -234,6 +311,9 @@ FAULTS: dict[str, Fault] = {
     "working directory removed": Fault(_remove("here"), fails=True),
     "workspaces removed": Fault(_remove("ws"), fails=True),
     "a workspace removed": Fault(_remove("ws/prompt-p1*"), fails=True),
+    "everything written to": Fault(_later(_write_everywhere), weight=2, fails=True),
+    "a second tool": Fault(_later(_second_tool), codes=(2,), fails=True),
+    "clock set forward and back": Fault(_set_the_clock, weight=2, env=_with_a_clock),
     "TMPDIR removed": Fault(_remove("tmp"), fails=True),
 }
 
@@ -264,7 +344,8 @@ def may_mount() -> bool:
 def possible_faults() -> list[str]:
     """Returns the names of the faults that can be had here."""
     mounts = may_mount()
-    return [name for name, fault in FAULTS.items() if mounts or fault.disk is None]
+    possible = [name for name, fault in FAULTS.items() if mounts or fault.disk is None]
+    return [name for name in possible if FAULTS[name].env is not _with_a_clock or clock_library()]
 
 
 def limit_files(limit: int | None) -> Callable[[], None] | None:
