@@ -17,6 +17,10 @@ from tests.support.tool import run, write
 ALL = ["first", "second", "third", "fourth", "fifth", "sixth"]
 
 
+STEP_HEADS = """steps => steps.map(step => 
+    [step.querySelector('.step-number'), ...step.querySelector('summary').children].map(part => part.textContent).join(' '))"""
+
+
 def make_page(folder: Path, records: list[Any], *options: str) -> Path:
     """Writes the page of these records with ae-format."""
     run(
@@ -218,13 +222,20 @@ def test_a_record_has_its_verdicts_and_every_step(results_page: Path, opened: Op
     verdicts = page.locator(".verdict").all_inner_texts()
     assert [("Pass" in text, "Fail" in text) for text in verdicts] == [(False, True), (True, False), (False, True)]
     assert "judge was not convinced" in verdicts[2] and "0.200" in verdicts[2]
-    heads = [" ".join(text.split()) for text in page.locator(".step-head").all_inner_texts()]
+    heads = [" ".join(text.split()) for text in page.locator(".step").evaluate_all(STEP_HEADS)]
     assert heads == [
-        "1 Thought +0 ms 100 ms",
-        "2 Tool Bash +200 ms 1.00 s",
-        "3 Tool Edit failed +1.30 s 500 ms",
-        "4 Plan +1.80 s 50 ms",
-        "5 Message +1.85 s 150 ms",
+        "1 Thought thinking about second +0 ms 100 ms",
+        "2 Bash ls -la +200 ms 1.00 s",
+        "3 Edit app.py failed +1.30 s 500 ms",
+        "4 Plan 1 item +1.80 s 50 ms",
+        '5 Message {"answer": [1, 2]} +1.85 s 150 ms',
+    ]
+    assert page.locator(".legend").inner_text().split("\n") == [
+        "Tool",
+        "Tool that failed",
+        "Thought",
+        "Message",
+        "Plan",
     ]
     bash, edit, message = (page.locator(".step").nth(at) for at in (1, 2, 4))
     assert "step failed" in (edit.get_attribute("class") or "")
@@ -260,8 +271,8 @@ def test_the_raw_record_is_copied_as_it_is(tmp_path: Path, opened: Open) -> None
 def test_steps_of_a_sub_agent_are_marked_in_the_timeline(tmp_path: Path, opened: Open) -> None:
     page = opened(make_page(tmp_path, [with_sub_agents()])).go("#id=nested")
     page.wait_for_selector(".record-body")
-    kinds = page.locator(".step-kind").all_text_contents()
-    assert kinds[:3] == ["Message", "Tool", "Sub-agent: Thought"] and kinds[-1] == "Message"
+    heads = [" ".join(text.split()[1:4]) for text in page.locator(".step").evaluate_all(STEP_HEADS)]
+    assert heads[:4] == ["Message I delegate.", "Task find it", "Sub-agent: Thought sub", "Sub-agent: Task +4"]
     assert page.locator(".step.nested").count() == 5
 
 
@@ -273,6 +284,91 @@ def test_turns_are_marked_in_the_timeline(tmp_path: Path, opened: Open) -> None:
     items = page.locator(".steps > li").evaluate_all("items => items.map(item => item.className)")
     assert [name.split()[0] for name in items] == ["turn", "step", "step", "turn", "step", "step", "step"]
     assert "second question" in page.locator(".turn").nth(1).inner_text()
+
+
+PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+ANSWER = """## What changed
+
+Some **bold**, *lean* and `code`, [a link](https://example.org/x) and <b>no tag</b>.
+
+1. first
+   - inner
+2. second
+
+| name | n |
+|---|---:|
+| x | 1 |
+
+```python
+a = "# no heading"
+```
+> quoted
+"""
+
+
+def test_a_long_trajectory_folds_and_a_step_has_an_address(tmp_path: Path, opened: Open) -> None:
+    """Markdown, pictures, the outline and what a search has found are looked at on the same page."""
+    calls = [
+        {
+            "type": "tool_call",
+            "name": "Bash",
+            "status": "completed",
+            "input": {"command": f"run {n}"},
+            "output": f"out {n}",
+        }
+        for n in range(1, 300)
+    ]
+    shot = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PICTURE}}
+    outside = [
+        {"type": "image", "url": "http://127.0.0.1:9/a.png"},
+        {"type": "image", "data": "PHN2Zz4=", "mimeType": "image/svg+xml"},
+    ]
+    calls[9] |= {"output": [{"type": "text", "text": 'a needle, said "here"'}, shot, *outside]}
+    calls[19] |= {"status": "failed"}
+    record = result("long", output=ANSWER, trajectory=[*calls, {"type": "message", "content": "שלום"}])
+    shown = opened(make_page(tmp_path, [record, result("other")]))
+    page = shown.go("#id=long")
+    page.wait_for_selector(".record-body")
+
+    prose = page.locator(".prose").nth(1)
+    assert prose.locator("strong").inner_text() == "bold" and prose.locator("em").inner_text() == "lean"
+    assert prose.locator(".md-heading-2").inner_text() == "What changed"
+    assert prose.locator("ol > li").count() == 2 and prose.locator("ol > li > ul > li").inner_text() == "inner"
+    assert (
+        prose.locator("td.number").inner_text() == "1"
+        and prose.locator("pre.code").inner_text() == 'a = "# no heading"'
+    )
+    assert "a link (https://example.org/x) and <b>no tag</b>" in prose.inner_text()
+    assert page.locator(".prose a, .prose h1, .prose h2, .prose b").count() == 0
+    page.keyboard.press("r")
+    assert prose.inner_text() == ANSWER and prose.locator("strong").count() == 0
+    page.keyboard.press("r")
+
+    steps, bodies = page.locator(".step"), page.locator(".step-body")
+    assert (steps.count(), bodies.count()) == (200, 1)  # of the first, only the one that failed is unfolded
+    steps.nth(3).locator("summary").click()
+    assert "out 4" in bodies.first.inner_text()
+    page.locator(".outline a", has_text="run 10").first.click()
+    page.wait_for_selector(".step.target img")
+    assert shown.fragment() == "#id=long&step=10" and page.locator("img").count() == 1
+    assert page.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
+    page.evaluate("location.hash = '#id=long&step=300'")
+    page.wait_for_selector("[data-step='300'].target .prose")
+    assert page.locator("[data-step='300'] .prose").evaluate("text => getComputedStyle(text).direction") == "rtl"
+    page.get_by_role("button", name="Unfold all steps").click()
+    page.wait_for_function("document.querySelectorAll('.step-body').length === 300")
+
+    page.evaluate("""location.hash = '#q=needle%20said%20"here"&deep=1'""")
+    shown.wait_for_ids(["long"])
+    preview = page.locator("td.column-preview").inner_text()
+    assert (
+        preview == 'in step 10: Bash completed run 10 text a needle, said "here" image http://127.0.0.1:9/a.png image'
+    )
+    page.locator("a.id").click()
+    page.locator(".hits a", has_text="step 10").click()
+    page.wait_for_selector("[data-step='10'].target")
+    page.wait_for_function("CSS.highlights.get('hits-in-record')?.size >= 3")
+    assert shown.messages == []
 
 
 # --- trials -------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from agenteval.streams.text import counted
 HERE = os.path.dirname(os.path.abspath(__file__))
 # In the order in which they build on each other.
 SCRIPTS = (
-    *("dom", "numbers", "blocks", "location", "content", "diff", "steps", "record", "side_by_side"),
+    *("dom", "numbers", "blocks", "location", "content", "images", "diff", "markdown", "hits"),
+    *("steps", "record", "side_by_side"),
     *("plots", "overview", "columns", "comparison", "table", "filters", "keys", "main"),
 )
 POLICY = (

@@ -1,7 +1,7 @@
 // The columns of the table, by kind of page.
 
 function textCell(text, limit) {
-  return el('span', { text: oneLine(text, limit) });
+  return el('span', { dir: 'auto', text: oneLine(text, limit) });
 }
 
 function idCell(row, page) {
@@ -17,7 +17,7 @@ const COLUMNS = {
   tokens: { title: 'Tokens', number: true, cell: (row) => shortCount(row.tokens), key: (row) => row.tokens },
   cost: { title: 'Cost', number: true, cell: (row) => costText(row.cost), key: (row) => row.cost },
   steps: { title: 'Steps', number: true, cell: (row) => wholeText(row.steps), key: (row) => row.steps },
-  preview: { title: 'Answer, or why it did not pass', cell: (row) => textCell(row.preview, 160), key: (row) => row.preview },
+  preview: { title: 'Answer, or why it did not pass', cell: (row, page) => textCell(page.deepFound.rows.get(row.index) || row.preview, 180), key: (row) => row.preview },
 };
 const STATUS_ORDER = ['error', 'fail', 'flaky', 'grader-error', 'ungraded', 'pass'];
 

@@ -1,38 +1,41 @@
-// Text of agents on the page: folded where it is long, JSON indented, diffs coloured.
+// Text of agents on the page: folded where it is long, prose as Markdown, JSON indented, diffs coloured.
 
-const FOLD_LINES = 14;
-const FOLD_CHARACTERS = 1400;
+const SHORT_FOLD = { lines: 14, characters: 1400 };
+const LONG_FOLD = { lines: 60, characters: 6000 }; // of what people read first: prompts, answers and messages
 const SLICE = 100000; // characters that are added at a time: more than that at once makes a browser slow
 const MOST_PAINTED = 60000;
 const LARGEST_PARSED = 2e6;
 const DIFF = /^(diff --git |--- \S.*\n\+\+\+ \S|@@ -\d+(,\d+)? \+\d+|\*\*\* Begin Patch)/m;
 const JSON_TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null)\b|-?\d[\d.eE+-]*/g;
 
-function foldPoint(text) {
+function foldPoint(text, most) {
   let at = -1;
-  for (let line = 0; line < FOLD_LINES; line += 1) {
+  for (let line = 0; line < most.lines; line += 1) {
     at = text.indexOf('\n', at + 1);
     if (at < 0) break;
   }
   const lines = at < 0 ? text.length : at;
-  return Math.min(lines, text.length > FOLD_CHARACTERS * 1.3 ? FOLD_CHARACTERS : text.length);
+  return Math.min(lines, text.length > most.characters * 1.3 ? most.characters : text.length);
 }
 
 // A block of text; a long one shows its beginning and a button for the rest.
-function textBlock(text, paint, properties) {
-  const pre = el('pre', { class: 'text', ...properties });
-  const fold = foldPoint(text);
-  const show = (end) => {
+function textBlock(text, paint, { tag = 'pre', folds = SHORT_FOLD, ...properties } = {}) {
+  const pre = el(tag, { class: 'text', dir: 'auto', ...properties });
+  const fold = foldPoint(text, folds);
+  let end = fold;
+  const show = () => {
     const part = end < text.length ? text.slice(0, end) : text;
-    if (paint && part.length <= MOST_PAINTED) pre.replaceChildren(...paint(part));
+    const painted = paint && part.length <= MOST_PAINTED && !(paint === markdownNodes && rawProse());
+    pre.classList.toggle('plain-text', !painted);
+    if (painted) pre.replaceChildren(...paint(part));
     else pre.textContent = visible(part);
   };
-  show(fold);
+  show();
+  pre.redraw = show;
   if (fold >= text.length) return pre;
-  let end = fold;
   const toggle = button('', () => {
     end = end >= text.length ? fold : Math.min(text.length, end === fold ? Math.max(SLICE, fold) : end + SLICE);
-    show(end);
+    show();
     label();
   }, { class: 'fold' });
   const label = () => {
@@ -123,6 +126,21 @@ function stringBlock(text) {
   return textBlock(text);
 }
 
+// Text for people, of the prompt or of the agent: Markdown as it is meant, unless the reader wants it raw.
+function proseBlock(text, properties) {
+  if (DIFF.test(text.slice(0, 4000)) || parsed(text) !== undefined) return stringBlock(text);
+  return textBlock(text, isMarkdown(text) ? markdownNodes : null, { tag: 'div', class: 'text prose', folds: LONG_FOLD, ...properties });
+}
+
+function rawProse() {
+  return document.body.classList.contains('raw-prose');
+}
+
+function showRawProse(raw) {
+  document.body.classList.toggle('raw-prose', raw);
+  document.querySelectorAll('.prose').forEach((block) => block.redraw());
+}
+
 // What a tool was given or gave back, in the form that is read best.
 function valueBlock(value, depth = 0) {
   if (value === null || value === undefined) return el('p', { class: 'none', text: 'none' });
@@ -132,6 +150,8 @@ function valueBlock(value, depth = 0) {
     const special = depth < 3 && value.length <= 50 && value.some(isReadable);
     return special ? el('div', { class: 'values' }, value.map((item) => valueBlock(item, depth + 1))) : jsonBlock(value);
   }
+  const image = imageOf(value);
+  if (image) return imageBlock(image);
   if (value.type === 'text' && typeof value.text === 'string') return stringBlock(value.text);
   if (value.type === 'content' && value.content && depth < 3) return valueBlock(value.content, depth + 1);
   return fieldsBlock(value, depth);
@@ -139,7 +159,7 @@ function valueBlock(value, depth = 0) {
 
 function isReadable(item) {
   if (item === null || typeof item !== 'object') return false;
-  return changeOf(item) !== null || (item.type === 'text' && typeof item.text === 'string') || item.type === 'content';
+  return changeOf(item) !== null || imageOf(item) !== null || (item.type === 'text' && typeof item.text === 'string') || item.type === 'content';
 }
 
 // An object: a change as a diff, texts of several lines as texts, everything else as JSON.

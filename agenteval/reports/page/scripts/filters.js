@@ -2,7 +2,7 @@
 
 function matcher(filter, page) {
   const status = filter.has('status') ? new Set(filter.get('status').split(',')) : null;
-  const words = (filter.get('q') || '').toLowerCase().split(/\s+/).filter(Boolean);
+  const words = searchWords(filter.get('q'));
   const [group, tool] = [filter.get('category'), filter.get('tool')];
   return (row) => (!status || status.has(row.status))
     && (group === undefined || row.groups.includes(group) || (group === 'none' && !row.groups.length))

@@ -5,7 +5,8 @@ const KEYS = [
   ['Enter', 'open the record'],
   ['Esc', 'close the record, or leave and clear the search'],
   ['/', 'search'],
-  ['e', 'show all folded content of the open record'],
+  ['e', 'unfold everything in the open record'],
+  ['r', 'show the text of the open record raw, or as Markdown'],
   ['?', 'this list'],
 ];
 
@@ -44,6 +45,7 @@ function handleKey(event, page) {
     '/': () => page.focusSearch(),
     '?': () => showHelp(true),
     e: () => page.unfold(),
+    r: () => (page.isOpen() ? document.getElementById('raw-text').click() : null),
     Enter: () => (event.target.closest('a, button, summary') ? null : page.openCurrent()),
   };
   const inTable = event.target.closest('table.rows');

@@ -1,5 +1,7 @@
-// The view in the address: #id=ID opens a record, other key=value pairs are the filter, a bare #ID opens that record.
+// The view in the address: #id=ID opens a record (at &trial=2&step=14), other key=value pairs are the filter, a bare #ID
+// opens that record.
 
+const PLACE_KEYS = ['trial', 'step'];
 const FILTER_KEYS = ['status', 'category', 'tool', 'q', 'deep', 'sort'];
 
 function decodePart(text) {
@@ -15,14 +17,14 @@ function encodePart(text) {
 }
 
 function readHash(hash, groupKey, isId) {
-  const view = { id: null, filter: new Map() };
+  const view = { id: null, trial: null, step: null, filter: new Map() };
   const text = hash.replace(/^#/, '');
   if (!text) return view;
   const pairs = text.split('&').map((part) => {
     const at = part.indexOf('=');
     return at < 0 ? [null, part] : [decodePart(part.slice(0, at)), decodePart(part.slice(at + 1))];
   });
-  const known = (key) => key === 'id' || FILTER_KEYS.includes(key) || key === groupKey || key === `metadata.${groupKey}`;
+  const known = (key) => key === 'id' || PLACE_KEYS.includes(key) || FILTER_KEYS.includes(key) || key === groupKey || key === `metadata.${groupKey}`;
   if (!pairs.every(([key]) => known(key)) && (pairs.length === 1 || isId(decodePart(text)))) {
     view.id = decodePart(text);
     return view;
@@ -30,6 +32,7 @@ function readHash(hash, groupKey, isId) {
   for (const [key, value] of pairs) {
     if (!known(key) || value === '') continue;
     if (key === 'id') view.id = value;
+    else if (PLACE_KEYS.includes(key)) view[key] = /^\d{1,9}$/.test(value) ? Number(value) : null;
     else view.filter.set(FILTER_KEYS.includes(key) ? key : 'category', value);
   }
   return view;
@@ -43,5 +46,6 @@ function hashOf(view, groupKey) {
     parts.push(`${encodePart(shown)}=${encodePart(view.filter.get(key))}`);
   }
   if (view.id !== null) parts.push(`id=${encodePart(view.id)}`);
+  for (const key of PLACE_KEYS) if (view.id !== null && view[key]) parts.push(`${key}=${view[key]}`);
   return `#${parts.join('&')}`;
 }

@@ -1,14 +1,31 @@
 // The page: reads the data, shows the overview, and keeps table, record and address in step.
 
+const MOST_LOCATED = 1000; // records of a search in all steps that say where they have it
+
+// A word as JSON has it where everything but ASCII is escaped.
+function asciiJson(word) {
+  return JSON.stringify(word).slice(1, -1).replace(/[\u0080-\uffff]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+// Where a record has the words: "in step 14: …"; null if no step has them.
+function firstPlace(line, words) {
+  try {
+    const [place] = stepsWith(JSON.parse(line), words);
+    return place ? `in ${placeName(place)}: ${snippet(place)}` : null;
+  } catch {
+    return null;
+  }
+}
+
 class Page {
   constructor(data) {
     this.data = data;
     this.rows = [];
     this.listed = [];
     this.records = new RecordStore();
-    this.view = { id: null, filter: new Map() };
+    this.view = { id: null, trial: null, step: null, filter: new Map() };
     this.byId = new Map();
-    this.deepFound = { query: null, rows: new Set(), done: true };
+    this.deepFound = { query: null, rows: new Map(), done: true };
     this.panel = document.getElementById('record');
     this.opened = null; // the row that the panel shows
   }
@@ -35,13 +52,17 @@ class Page {
 
   // --- the view and the address ---
 
-  hashFor(id) {
-    return hashOf({ id, filter: this.view.filter }, this.data.by);
+  hashFor(id, place) {
+    return hashOf({ id, filter: this.view.filter, ...place }, this.data.by);
+  }
+
+  // The whole address of a trial or a step: a fragment alone would look like a link that skips content.
+  addressOf(id, place) {
+    return location.href.split('#')[0] + this.hashFor(id, place);
   }
 
   readAddress() {
-    const { id, filter } = readHash(location.hash, this.data.by, (text) => this.byId.has(text));
-    this.view = { id, filter };
+    this.view = readHash(location.hash, this.data.by, (text) => this.byId.has(text));
     this.apply();
     this.showRecord();
   }
@@ -89,7 +110,10 @@ class Page {
     this.listed = sort ? sorted(found, this.table.columns, sort) : found;
     this.table.showSort(sort.replace('-', ''), sort.startsWith('-'));
     this.table.show(this.listed);
-    if (this.opened) this.table.current = this.listed.indexOf(this.opened);
+    if (this.opened) {
+      this.table.current = this.listed.indexOf(this.opened);
+      this.showPosition();
+    }
     const progress = this.deepFound.done ? '' : ', searching the steps…';
     this.toolbar.show(filter, this.listed.length, this.rows.length, this.data.noun, progress);
     this.filterTime = performance.now() - started;
@@ -107,16 +131,18 @@ class Page {
     const { filter } = this.view;
     const query = filter.has('deep') && filter.has('q') ? filter.get('q').toLowerCase() : null;
     if (query === this.deepFound.query) return;
-    const search = { query, rows: new Set(), done: query === null };
+    const search = { query, rows: new Map(), done: query === null };
     this.deepFound = search;
     if (query === null) return;
-    const words = query.split(/\s+/).filter(Boolean);
+    const words = searchWords(query);
+    const escaped = words.map((word) => [word, JSON.stringify(word).slice(1, -1), asciiJson(word)]);
     for (const { block, first } of await this.records.all()) {
       const lines = await unpackLines(block);
       if (this.deepFound !== search) return; // another search has begun
       lines.forEach((line, at) => {
         const text = line.toLowerCase();
-        if (words.every((word) => text.includes(word))) search.rows.add(first + at);
+        if (!escaped.every((forms) => forms.some((form) => text.includes(form)))) return;
+        search.rows.set(first + at, search.rows.size < MOST_LOCATED ? firstPlace(line, words) : null);
       });
     }
     search.done = true;
@@ -130,7 +156,7 @@ class Page {
   }
 
   open(row) {
-    this.view.id = row.id;
+    Object.assign(this.view, { id: row.id, trial: null, step: null });
     this.wanted = row; // ids may occur twice; the row that was asked for is meant
     this.writeAddress(false);
     this.showRecord();
@@ -200,7 +226,10 @@ class Page {
       this.panel.replaceChildren(this.panelHead(null), el('p', { class: 'notice' }, 'No record with the id ', el('code', { text: clip(id, 300) }), this.rows.length < this.data.listed ? '; the page is still loading.' : ' is listed in this page.'));
       return;
     }
-    if (wanted === before) return;
+    if (wanted === before) {
+      this.goToPlace();
+      return;
+    }
     this.opened = wanted;
     this.table.current = this.listed.indexOf(wanted);
     this.table.draw(true);
@@ -209,8 +238,38 @@ class Page {
     this.panel.scrollTop = 0;
     this.panel.querySelector('h2').focus({ preventScroll: true });
     const body = await this.recordBody(wanted);
-    if (this.opened === wanted) this.panel.replaceChildren(head, el('div', { class: 'record-body' }, body));
+    if (this.opened === wanted) {
+      this.panel.replaceChildren(head, el('div', { class: 'record-body' }, body));
+      this.goToPlace();
+    }
     document.documentElement.dataset.opened = String(wanted.index);
+  }
+
+  showPosition() {
+    const at = this.listed.indexOf(this.opened);
+    this.position.textContent = at < 0 ? 'not in this list' : `${wholeText(at + 1)} of ${wholeText(this.listed.length)}`;
+  }
+
+  // Scrolls to the trial and the step that the address names.
+  goToPlace() {
+    const { trial, step } = this.view;
+    if (trial === null && step === null) return;
+    if (trial !== null) this.panel.querySelector('.side-by-side')?.showAll?.();
+    const column = trial === null ? this.panel : this.panel.querySelector(`[data-trial="${trial}"]`);
+    const list = column && column.querySelector('ol.steps');
+    if (list && step !== null) goToStep(list, step);
+    else if (column) column.scrollIntoView({ block: 'start', inline: 'nearest' });
+  }
+
+  hitsIn(record) {
+    const words = searchWords(this.view.filter.get('q'));
+    return words.length ? hitList(record, words, ({ trial, step }) => this.addressOf(record.id, { trial, step })) : null;
+  }
+
+  markHits() {
+    const words = searchWords(this.view.filter.get('q'));
+    markHits('hits-in-table', this.table.body, words);
+    markHits('hits-in-record', this.panel, words);
   }
 
   async recordBody(row) {
@@ -218,7 +277,7 @@ class Page {
       const line = await this.records.line(row.index);
       if (line === null) return [el('p', { class: 'notice', text: 'This record is listed, but its content did not fit in the page. A page of fewer records has room for it.' })];
       const record = JSON.parse(line);
-      return RECORD_BODIES[this.data.kind](record, line, row);
+      return RECORD_BODIES[this.data.kind](record, line, row, this);
     } catch (error) {
       return [el('p', { class: 'notice', text: `This record cannot be shown: ${error.message}` })];
     }
@@ -228,16 +287,22 @@ class Page {
     const close = button('✕', () => this.close(), { class: 'small', 'aria-label': 'Close', title: 'Esc' });
     const title = el('h2', { id: 'record-title', tabindex: '-1' }, row ? el('bdi', { text: clip(row.id, 300) }) : 'Not found');
     if (!row) return el('div', { class: 'record-head' }, el('div', { class: 'record-line' }, title, close));
-    const at = this.listed.indexOf(row);
+    this.position = el('span', { class: 'dim' });
+    this.showPosition();
     const link = button('Copy link', () => copyText(location.href, link), { class: 'small' });
+    const raw = button('Raw text', () => {
+      showRawProse(!rawProse());
+      raw.setAttribute('aria-pressed', String(rawProse()));
+    }, { class: 'small', 'aria-pressed': String(rawProse()), title: 'Show Markdown as it was written: r' });
+    raw.id = 'raw-text';
     const wide = button('Widen', () => document.body.classList.toggle('wide'), { class: 'small wide-only' });
     return el('div', { class: 'record-head' },
       el('div', { class: 'record-line' }, statusBadge(row.status), title, row.groups.length > 0 && el('span', { class: 'tag', text: clip(row.groups.join(', '), 60) })),
       el('div', { class: 'record-actions' },
         button('↑', () => this.move(-1), { class: 'small', 'aria-label': 'Previous record', title: 'k' }),
         button('↓', () => this.move(1), { class: 'small', 'aria-label': 'Next record', title: 'j' }),
-        el('span', { class: 'dim', text: at < 0 ? 'not in this list' : `${wholeText(at + 1)} of ${wholeText(this.listed.length)}` }),
-        link, wide, close));
+        this.position,
+        raw, link, wide, close));
   }
 
   // --- start ---
@@ -256,6 +321,11 @@ class Page {
     addEventListener('hashchange', () => this.readAddress());
     addEventListener('keydown', (event) => handleKey(event, this));
     addEventListener('beforeprint', () => this.unfold());
+    let marking = 0;
+    new MutationObserver(() => {
+      cancelAnimationFrame(marking);
+      marking = requestAnimationFrame(() => this.markHits());
+    }).observe(document.body, { childList: true, subtree: true, characterData: true });
     document.documentElement.dataset.ready = 'rows';
     performance.mark('rows');
     this.showLimits();

@@ -5,6 +5,7 @@ const STATUS_NAMES = {
 };
 const STATUS_MARKS = { pass: '✓', fail: '✗', error: '!', ungraded: '–', 'grader-error': '?', flaky: '≈' };
 const AGENT_FAILED = 'agent failed: ';
+const MOST_OUTLINED = 1000; // steps
 
 function statusBadge(status, label) {
   return el('span', { class: `status ${status}` }, el('span', { 'aria-hidden': 'true', text: STATUS_MARKS[status] || '' }), ` ${label || STATUS_NAMES[status] || status}`);
@@ -70,13 +71,18 @@ function section(title, ...content) {
   return el('section', { class: 'part' }, el('h3', { text: title }), ...content);
 }
 
-function disclosure(title, build) {
-  const details = el('details', null, el('summary', { text: title }));
+// What is built when it is unfolded for the first time.
+function foldable(summary, build) {
+  const details = el('details', null, summary);
   details.fill = () => {
     if (details.children.length === 1) details.append(build());
   };
   details.addEventListener('toggle', () => { if (details.open) details.fill(); });
   return details;
+}
+
+function disclosure(title, build) {
+  return foldable(el('summary', { text: title }), build);
 }
 
 function errorList(run) {
@@ -99,7 +105,7 @@ function verdictItem(name, verdict) {
       name && el('b', { text: clip(name, 200) }),
       score !== null && el('span', { class: 'number', text: scoreText(score) }),
       score !== null && el('span', { class: 'meter', 'aria-hidden': 'true' }, el('i', { css: { width: `${Math.max(0, Math.min(1, score)) * 100}%` } }))),
-    verdict.reasoning && textBlock(String(verdict.reasoning)),
+    verdict.reasoning && proseBlock(String(verdict.reasoning)),
     checkList(verdict.outcome),
     verdict.outcome && Object.keys(verdict.outcome).length > 0 && disclosure('Outcome', () => valueBlock(verdict.outcome)));
 }
@@ -119,16 +125,16 @@ function verdictList(run) {
 function promptSection(record) {
   const turns = Array.isArray(record.input) ? record.input.map(String) : record.input === undefined || record.input === null ? [] : [String(record.input)];
   const parts = turns.length > 1
-    ? [el('ol', { class: 'turns' }, turns.map((turn) => el('li', null, textBlock(turn))))]
-    : turns.map((turn) => textBlock(turn));
-  if (record.hint) parts.push(el('p', { class: 'field', text: 'Hint' }), textBlock(String(record.hint)));
-  if (record.reference) parts.push(el('p', { class: 'field', text: 'Reference' }), textBlock(String(record.reference)));
+    ? [el('ol', { class: 'turns' }, turns.map((turn) => el('li', null, proseBlock(turn))))]
+    : turns.map((turn) => proseBlock(turn));
+  if (record.hint) parts.push(el('p', { class: 'field', text: 'Hint' }), proseBlock(String(record.hint)));
+  if (record.reference) parts.push(el('p', { class: 'field', text: 'Reference' }), proseBlock(String(record.reference)));
   return parts.length ? section(turns.length > 1 ? `Prompt, ${turns.length} turns` : 'Prompt', parts) : null;
 }
 
 function answerSection(run) {
   const output = typeof run.output === 'string' ? run.output : '';
-  return section('Answer', output ? stringBlock(output) : el('p', { class: 'none', text: 'The answer is empty.' }));
+  return section('Answer', output ? proseBlock(output) : el('p', { class: 'none', text: 'The answer is empty.' }));
 }
 
 function rawSection(line) {
@@ -136,13 +142,28 @@ function rawSection(line) {
   return el('div', { class: 'raw' }, copy, disclosure('Raw JSON', () => textBlock(indentJson(line), paintJson)));
 }
 
-function runParts(run, scale) {
+function runParts(run, scale, link) {
   const stderr = typeof run.stderr === 'string' && run.stderr ? disclosure('stderr', () => textBlock(run.stderr)) : null;
-  return [runFacts(run), errorList(run), verdictList(run), answerSection(run), stderr, section('Timeline', timeline(run, scale))];
+  return [runFacts(run), errorList(run), verdictList(run), answerSection(run), stderr, section('Timeline', timeline(run, scale, link))];
 }
 
-function resultBody(record, line) {
+// The parts of a record and the steps of its agent, to jump to.
+function outline(parts, run, link) {
+  const entry = (name, target) => el('li', null, button(name, () => target.scrollIntoView({ block: 'start' }), { class: 'outline-part' }));
+  const heads = parts.filter((part) => part && part.matches('.part')).map((part) => entry(part.querySelector('h3').textContent, part));
+  const steps = stepsOf(run).slice(0, MOST_OUTLINED).map((step, at) => {
+    const isTool = step.type === 'tool_call';
+    return el('li', null, el('a', { href: link(at + 1), class: `outline-step ${stepKind(step)}${step.parentId ? ' nested' : ''}`, title: stepBrief(step) },
+      el('span', { class: 'step-number', text: String(at + 1) }),
+      el('span', null, isTool && el('b', { text: clip(String(step.name ?? 'Tool'), 40) }), ' ', isTool && stepKind(step) === 'failed' ? '✗ ' : '', el('span', { dir: 'auto', text: clip(stepBrief(step), 60) }))));
+  });
+  return el('nav', { class: 'outline', 'aria-label': 'Outline' }, el('ul', null, heads), el('ol', null, steps));
+}
+
+function resultBody(record, line, row, page) {
+  const link = (step) => page.addressOf(row.id, { step });
   const notes = record.metadata && Object.keys(record.metadata).length ? disclosure('Metadata', () => valueBlock(record.metadata)) : null;
-  const [facts, ...parts] = runParts(record);
-  return [facts, promptSection(record), ...parts, notes, rawSection(line)];
+  const [facts, ...parts] = runParts(record, undefined, link);
+  const content = [promptSection(record), ...parts].filter(Boolean);
+  return [outline(content, record, link), el('div', { class: 'record-parts' }, page.hitsIn(record), facts, content, notes, rawSection(line))];
 }

@@ -2,30 +2,34 @@
 
 const MOST_COLUMNS = 8; // that are shown at once
 
-function runColumn(title, run, scale) {
-  return el('section', { class: 'run-column', 'aria-label': title },
+function runColumn({ title, run, link, number }, scale) {
+  return el('section', { class: 'run-column', 'aria-label': title, 'data-trial': number },
     el('h3', { class: 'run-title' }, el('span', { text: clip(title, 200) }), statusBadge(runStatus(run))),
-    runParts(run, scale));
+    runParts(run, scale, link));
 }
 
 function sideBySide(runs) {
-  const scale = Math.max(0, ...runs.map(({ run }) => Math.max(runDuration(run) || 0, stepSpans(asList(run.trajectory).filter(Boolean), run.timing && run.timing.start).end)));
+  const scale = Math.max(0, ...runs.map(({ run }) => Math.max(runDuration(run) || 0, stepSpans(stepsOf(run), run.timing && run.timing.start).end)));
   const box = el('div', { class: 'side-by-side' });
   let shown = 0;
   const show = (limit) => {
-    box.append(...runs.slice(shown, limit).map(({ title, run }) => runColumn(title, run, scale)));
+    box.append(...runs.slice(shown, limit).map((one) => runColumn(one, scale)));
     shown = Math.min(limit, runs.length);
   };
   show(MOST_COLUMNS);
+  box.showAll = () => show(runs.length);
   if (shown >= runs.length) return [box];
   const more = button(`Show all ${runs.length} trials`, () => { show(runs.length); more.remove(); }, { class: 'fold' });
   return [box, more];
 }
 
-function trialsBody(record, line) {
+function trialsBody(record, line, row, page) {
   const trials = asList(record.trials).filter((trial) => trial !== null && typeof trial === 'object');
-  const marks = el('ol', { class: 'trial-marks', 'aria-label': 'Trials' }, trials.slice(0, 200).map((trial, at) => el('li', null, statusBadge(runStatus(trial), String(trial.trialNum ?? at + 1)))));
-  const runs = trials.map((trial, at) => ({ title: `Trial ${trial.trialNum ?? at + 1}`, run: { ...trial, input: record.input } }));
+  const marks = el('ol', { class: 'trial-marks', 'aria-label': 'Trials' }, trials.slice(0, 200).map((trial, at) => el('li', null, el('a', { href: page.addressOf(row.id, { trial: trial.trialNum ?? at + 1 }), title: `To trial ${trial.trialNum ?? at + 1}` }, statusBadge(runStatus(trial), String(trial.trialNum ?? at + 1))))));
+  const runs = trials.map((trial, at) => {
+    const number = trial.trialNum ?? at + 1;
+    return { title: `Trial ${number}`, number, run: { ...trial, input: record.input }, link: (step) => page.addressOf(row.id, { trial: number, step }) };
+  });
   const curve = (values) => (values !== null && typeof values === 'object' ? Object.entries(values) : []);
   const facts = factList([
     ['Pass rate', percentText(record.passRate)],
@@ -36,5 +40,5 @@ function trialsBody(record, line) {
     ['Model', record.metadata && record.metadata.model],
   ]);
   const notes = record.metadata && Object.keys(record.metadata).length ? disclosure('Metadata', () => valueBlock(record.metadata)) : null;
-  return [marks, facts, promptSection(record), sideBySide(runs), notes, rawSection(line)].flat();
+  return [page.hitsIn(record), marks, facts, promptSection(record), sideBySide(runs), notes, rawSection(line)].flat();
 }

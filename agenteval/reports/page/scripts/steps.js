@@ -1,9 +1,12 @@
-// A trajectory as a timeline: one item per step, with its time to scale.
+// A trajectory as a timeline: one item per step, which folds, with its time to scale.
 
 const FIRST_STEPS = 200; // that are shown at once; the others follow on demand
 const EPOCH = 1e11; // a larger timestamp counts from 1970, not from the start of the run
 const STEP_NAMES = { thought: 'Thought', message: 'Message', tool_call: 'Tool', plan: 'Plan' };
 const FAILED_STATES = ['failed', 'error'];
+const ALL_OPEN = 8; // up to so many steps, all are shown unfolded
+// What tells most about a call of a tool, as in ae-show; the first that it has is shown beside its name.
+const TELLING = ['command', 'cmd', 'script', 'code', 'pattern', 'query', 'file_path', 'filePath', 'notebook_path', 'path', 'url', 'skill', 'description', 'prompt', 'input', 'name'];
 
 // Start and end of each step in milliseconds from the start; a thought or message began when the step before it ended.
 function stepSpans(steps, started) {
@@ -50,6 +53,30 @@ function timeStrip(steps, spans, total, goTo) {
   return [strip, scale];
 }
 
+// The colours of the timeline, as far as it has them.
+function timeLegend(steps) {
+  const names = { tool_call: 'Tool', failed: 'Tool that failed', thought: 'Thought', message: 'Message', plan: 'Plan' };
+  const kinds = Object.keys(names).filter((kind) => steps.some((step) => stepKind(step) === kind));
+  return el('ul', { class: 'legend', 'aria-label': 'Legend of the timeline' }, kinds.map((kind) => el('li', null, el('i', { class: `span ${kind}`, 'aria-hidden': 'true' }), names[kind])));
+}
+
+// A call in one line: `pytest -q` of Bash, the path of Read.
+function callBrief(input) {
+  if (typeof input === 'string') return oneLine(input, 200);
+  if (input === null || typeof input !== 'object') return '';
+  if (Array.isArray(input)) return oneLine(input.filter((one) => typeof one === 'string').join(' '), 200);
+  const key = TELLING.find((name) => Object.hasOwn(input, name) && (typeof input[name] === 'string' || Array.isArray(input[name])) && input[name].length);
+  const value = key === undefined ? Object.values(input).find((one) => typeof one === 'string' && one) : input[key];
+  const text = Array.isArray(value) ? callBrief(value) : oneLine(String(value ?? ''), 200);
+  return key === 'pattern' && typeof input.path === 'string' ? `${text} in ${oneLine(input.path, 80)}` : text;
+}
+
+function stepBrief(step) {
+  if (step.type === 'tool_call') return callBrief(step.input);
+  if (step.type === 'plan') return plural(asList(step.entries).length, 'item');
+  return oneLine(String(step.content ?? '').replace(/[*`#>]+/g, ''), 200);
+}
+
 function toolBody(step) {
   const parts = [];
   if (step.input !== undefined && step.input !== null) parts.push(el('h4', { class: 'field', text: 'Input' }), valueBlock(step.input));
@@ -69,19 +96,35 @@ function planBody(step) {
   }))];
 }
 
-function stepItem(step, number, span, total) {
+function stepBody(step) {
+  if (step.type === 'tool_call') return toolBody(step);
+  return step.type === 'plan' ? planBody(step) : [proseBlock(String(step.content ?? ''))];
+}
+
+// Whether a step is unfolded at first: all of a short trajectory; of a long one, what is said and what failed.
+function isOpen(step, steps) {
+  return steps.length <= ALL_OPEN || step.type !== 'tool_call' || stepKind(step) === 'failed';
+}
+
+function stepItem(step, number, span, total, open, link) {
   const kind = stepKind(step);
   const isTool = step.type === 'tool_call';
-  const head = el('div', { class: 'step-head' },
-    el('span', { class: 'step-number', text: String(number) }),
-    el('span', { class: 'step-kind', text: `${step.parentId ? 'Sub-agent: ' : ''}${STEP_NAMES[step.type] || 'Step'}` }),
+  const head = el('summary', { class: 'step-head' },
+    !(isTool && step.name) && el('span', { class: 'step-kind', text: `${step.parentId ? 'Sub-agent: ' : ''}${STEP_NAMES[step.type] || 'Step'}` }),
+    isTool && step.name && step.parentId && el('span', { class: 'step-kind', text: 'Sub-agent:' }),
     step.name && el('b', { class: 'step-name', text: clip(String(step.name), 200) }),
+    el('span', { class: 'step-brief', dir: 'auto', text: stepBrief(step) }),
     isTool && step.status && step.status !== 'completed' && el('span', { class: `state ${kind}`, text: clip(String(step.status), 40) }),
     span && el('span', { class: 'step-time', text: `+${durationText(span.from)}` }),
-    span && span.to > span.from && el('span', { class: 'step-took', text: durationText(span.to - span.from) }),
+    el('span', { class: 'step-took', text: span && span.to > span.from ? durationText(span.to - span.from) : '' }),
     span && total > 0 && el('span', { class: 'track', 'aria-hidden': 'true' }, place(el('i', { class: `span ${kind}` }), span, total)));
-  const body = isTool ? toolBody(step) : step.type === 'plan' ? planBody(step) : [stringBlock(String(step.content ?? ''))];
-  return el('li', { class: `step ${kind}${step.parentId ? ' nested' : ''}` }, head, el('div', { class: 'step-body' }, body));
+  const details = foldable(head, () => el('div', { class: 'step-body' }, stepBody(step)));
+  if (open) {
+    details.fill();
+    details.open = true;
+  }
+  const name = el(link ? 'a' : 'span', { class: 'step-number', href: link && link(number), title: link && `Link to step ${number}`, text: String(number) });
+  return el('li', { class: `step ${kind}${step.parentId ? ' nested' : ''}`, 'data-step': number }, name, details);
 }
 
 // Where each turn of the session begins, as a map from step to turn.
@@ -107,9 +150,14 @@ function turnItem({ turn, text }) {
   return el('li', { class: 'turn' }, el('h4', { text: `Turn ${turn + 1}` }), typeof text === 'string' && el('p', { class: 'dim', text: oneLine(text, 200) }));
 }
 
+function stepsOf(run) {
+  return asList(run.trajectory).filter((step) => step !== null && typeof step === 'object');
+}
+
 // The timeline of a run of an agent; `scale` is the time that the full width stands for, by default that of this run.
-function timeline(record, scale) {
-  const steps = Array.isArray(record.trajectory) ? record.trajectory.filter((step) => step !== null && typeof step === 'object') : [];
+// `link` returns the address of a step.
+function timeline(record, scale, link) {
+  const steps = stepsOf(record);
   if (!steps.length) return [el('p', { class: 'none', text: 'No steps recorded.' })];
   const { spans, end } = stepSpans(steps, record.timing && record.timing.start);
   const total = Math.max(scale || 0, end, scale ? 0 : runDuration(record) || 0);
@@ -122,18 +170,38 @@ function timeline(record, scale) {
     const items = [];
     for (; shown < until; shown += 1) {
       for (const turn of starts.get(shown) || []) items.push(turnItem(turn));
-      items.push(stepItem(steps[shown], shown + 1, spans[shown], total));
+      items.push(stepItem(steps[shown], shown + 1, spans[shown], total, isOpen(steps[shown], steps), link));
     }
     list.append(...items);
     more.hidden = shown >= steps.length;
     more.textContent = `Show ${Math.min(FIRST_STEPS, steps.length - shown)} more of ${wholeText(steps.length)} steps`;
   };
   show(FIRST_STEPS);
-  const goTo = (at) => {
-    show(at + 1);
-    list.querySelectorAll('.step')[at].scrollIntoView({ block: 'start' });
-  };
-  return [end > 0 && timeStrip(steps, spans, total, goTo), list, more].flat();
+  list.reveal = (number) => show(number);
+  const all = steps.some((step) => !isOpen(step, steps)) && button('Unfold all steps', () => {
+    const open = all.textContent.startsWith('Unfold');
+    list.querySelectorAll('.step > details').forEach((details) => { details.open = open; });
+    all.textContent = open ? 'Fold all steps' : 'Unfold all steps';
+  }, { class: 'small fold-steps' });
+  return [
+    end > 0 && timeStrip(steps, spans, total, (at) => goToStep(list, at + 1)),
+    el('div', { class: 'timeline-foot' }, end > 0 && timeLegend(steps), all),
+    list, more,
+  ].flat();
+}
+
+// Unfolds a step and scrolls to it; false if there is no such step.
+function goToStep(list, number) {
+  list.reveal(number);
+  const item = list.querySelector(`:scope > [data-step="${number}"]`);
+  if (!item) return false;
+  document.querySelectorAll('.step.target').forEach((other) => other.classList.remove('target'));
+  item.classList.add('target');
+  const details = item.querySelector('details');
+  details.fill();
+  details.open = true;
+  item.scrollIntoView({ block: 'start' });
+  return true;
 }
 
 function runDuration(run) {
