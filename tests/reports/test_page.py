@@ -17,8 +17,10 @@ from tests.support.tool import run, write
 ALL = ["first", "second", "third", "fourth", "fifth", "sixth"]
 
 
-STEP_HEADS = """steps => steps.map(step => 
-    [step.querySelector('.step-number'), ...step.querySelector('summary').children].map(part => part.textContent).join(' '))"""
+STEP_HEADS = """steps => steps.map(step => {
+    const parts = [step.querySelector('.step-number'), ...step.querySelector('summary').children];
+    return parts.map(part => part.textContent).join(' ');
+})"""
 
 
 def make_page(folder: Path, records: list[Any], *options: str) -> Path:
