@@ -310,7 +310,7 @@ a = "# no heading"
 
 def test_a_long_trajectory_folds_and_a_step_has_an_address(tmp_path: Path, opened: Open) -> None:
     """Markdown, pictures, the outline and what a search has found are looked at on the same page."""
-    calls = [
+    calls: list[Any] = [
         {
             "type": "tool_call",
             "name": "Bash",
