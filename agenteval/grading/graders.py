@@ -22,7 +22,7 @@ from agenteval.errors import USAGE, BadRecord, CannotGoOn, UserError
 from agenteval.grading.serve import ANNOUNCE_READY, MODEL_VARIABLE
 from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answer, stderr_lines, with_stderr
 from agenteval.processes.line_process import LineProcess, NoAnswer, TooSlow
-from agenteval.processes.process import Command, failure_of, find_program
+from agenteval.processes.process import TERM_GRACE, Command, failure_of, find_program
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.digests import contents, digest, file_digest, programs_in, tree_digest, with_imports
 from agenteval.streams.jsonl import decode
@@ -314,8 +314,9 @@ class StreamGrader(Grader):
         started = [stream.started for stream in self._idle if stream.started]
         for process in started:
             process.end_input()  # of all of them first: they exit at the same time
+        deadline = time.monotonic() + TERM_GRACE
         for process in started:
-            process.finish()
+            process.finish(deadline)
         self._idle.clear()
 
 

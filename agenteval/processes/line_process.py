@@ -107,10 +107,10 @@ class LineProcess:
         """Closes its stdin: it may exit."""
         os.close(self.stdin.fd)
 
-    def finish(self) -> None:
-        """Gives it time to exit by itself, after its input has ended."""
+    def finish(self, deadline: float) -> None:
+        """Gives it until then (time.monotonic()) to exit by itself, after its input has ended."""
         left = True
-        if self.status is None and self._await_exit():
+        if self.status is None and self._await_exit(deadline - time.monotonic()):
             self.status, left = self.processes.collect(self.child)
         self._release(left=left)
 
@@ -119,7 +119,7 @@ class LineProcess:
         self.end_input()
         self._release()
 
-    def _await_exit(self, patience: float = TERM_GRACE) -> bool:
+    def _await_exit(self, patience: float) -> bool:
         poll = select.poll()
         poll.register(self.child.ended, select.POLLIN)
         return bool(poll.poll(max(0.0, min(patience, TERM_GRACE)) * 1000))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,39 @@ def test_a_stream_grader_costs_its_record_and_no_more(kind: str, mark: str, tmp_
     assert erred and all(error in text for text in erred), done
     assert all(record["score"]["pass"] for record in done.records if "score" in record), done
     expect_gone(mark)
+
+
+# Stops the processes of the tool that run our hosts of grader functions.
+STOPS_THE_HOST = f"""#!{sys.executable} -IS
+import os, signal, sys
+print(sys.argv[1])
+if sys.argv[1] == "stop":
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            parent = int(open(f"/proc/{{pid}}/stat").read().rpartition(")")[2].split()[1])
+            if parent == os.getppid() and "_host." in open(f"/proc/{{pid}}/cmdline").read():
+                os.kill(int(pid), signal.SIGSTOP)
+        except OSError:
+            pass
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize("function", ["python", "javascript"])
+def test_a_host_that_an_agent_stops_costs_its_record_and_no_more(function: str, tmp_path: Path) -> None:
+    if function == "python":
+        grader = tmp_path / "grader.py"
+        grader.write_text(f"def grade(record):\n    return {ANSWER.replace('true', 'True')}\n")
+    else:
+        grader = tmp_path / "grader.mjs"
+        grader.write_text(f"export const grade = () => ({ANSWER})\n")
+    agent = script(tmp_path / "agent", STOPS_THE_HOST)
+    prompts = write(tmp_path / "p.jsonl", *({"id": text, "input": text} for text in ("a", "stop", "b", "c")))
+    limits = ("-j", 1, "--grader-timeout", "2s")
+    done = run("ae-capture", prompts, "--simple", f"{agent} {{}}", "-g", grader, *limits, cwd=tmp_path).expect(1)
+    assert done.ids == ["a", "stop", "b", "c"], done
+    assert [record["id"] for record in done.records if "score" not in record] == ["stop"], done
+    assert "timeout: no answer within 2000 ms" in done.records[1]["graderError"], done
 
 
 FORKS = """
