@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from urllib.parse import quote
 
@@ -10,7 +11,8 @@ import pytest
 from tests.reports.conftest import Open
 from tests.reports.test_page import make_page
 from tests.support.browser import OpenPage
-from tests.support.page_records import HOSTILE, hostile, trial
+from tests.support.page_records import HOSTILE, graded, hostile, result, trial
+from tests.support.tool import run, write
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +108,20 @@ def test_hostile_trials(tmp_path: Path, opened: Open) -> None:
     page.wait_for_selector(".run-column")
     assert page.locator(".run-column").count() == 2
     assert_untouched(shown)
+
+
+def test_pages_of_files_with_hostile_names(tmp_path: Path, opened: Open) -> None:
+    """The name of the input is shown, and so are those of two runs; the page itself has such a name, too."""
+    name = "x\"'><img src=y onerror='window.pwned=1'>\n\x1b[2J\u202e&amp;#id=a?x=%00"
+    one, two = (write(tmp_path / f"{number}{name}.jsonl", result("a", score=graded(True, 1.0))) for number in (1, 2))
+    shown = opened(one)
+    for tool, files in (("ae-format", [one]), ("ae-compare", [one, two]), ("ae-history", [one, two])):
+        page = tmp_path / f"{tool}{name}.html"
+        run(tool, *files, "-f", "html", "-o", page, cwd=tmp_path).expect(0)
+        shown.start_over(page)
+        shown.go() if tool != "ae-history" else shown.page.goto(page.as_uri())
+        text = shown.page.title() + shown.page.inner_text("body")
+        assert "<img" in text and not re.search("[\x00-\x08\x0b-\x1f\u202e]", text)
+        assert shown.page.evaluate("typeof window.pwned") == "undefined"
+        assert shown.page.evaluate("document.querySelectorAll('img, iframe, object, embed').length") == 0
+        assert set(shown.requests) - {"about:blank"} == {page.as_uri()} and shown.messages == []
