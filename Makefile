@@ -120,5 +120,5 @@ coverage: $(TESTABLE) ## how often intervals hold and verdicts are wrong, by sim
 	@$(VENV)/bin/python bench/simulations/coverage.py --write
 
 clean: ## remove what make made
-	rm -rf $(VENV) .peers .mypy_cache .ruff_cache .pytest_cache .scratch build dist man examples/*/build *.egg-info
+	rm -rf $(VENV) .peers .mypy_cache .ruff_cache .pytest_cache .scratch build dist man examples/*/build examples/*/results *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -30,6 +30,7 @@ def without_times(text: str) -> str:
 
 def test_the_evaluation_is_what_its_readme_shows(copy: Path) -> None:
     done = make(copy, "show").expect(0)
+    assert done.page() == copy / "build" / "comparison.html"
     failed, verdict = done.messages
     assert failed.startswith("ae-capture: 1 of 5 agents failed: ")
     assert verdict.startswith("ae-compare: cannot tell hasty from careful")

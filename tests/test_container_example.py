@@ -167,6 +167,7 @@ def test_the_walls_hold(engine: Engine, tmp_path: Path) -> None:
     image = f"{engine.image}-probe"
     env = {**engine.env, "CONTAINER_ENGINE": engine.name, "CONTAINER_IMAGE": image, "BASE": engine.image}
     done = run("/usr/bin/env", "make", "show", cwd=copy, env=env, timeout=120).expect(0)
+    assert done.page() == copy / "build" / "report.html"
     engine("rmi", "-f", image)
     readme = (copy / "README.md").read_text()
     (table,) = re.findall(r"^```text\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)

@@ -62,6 +62,7 @@ def test_quickstart_with_an_adapter_of_the_suite(copy: Callable[[str], tuple[Pat
     both = make("show", "RUNS=careful claude", "GRADERS=ae-grader-hint", path).expect(0)
     assert "# Comparison Report" in both.stdout and "| careful | claude |" in both.stdout, both
     alone = make("show", "RUNS=claude", "GRADERS=ae-grader-hint", path).expect(0)
+    assert both.page().name == "comparison.html" and alone.page().name == "claude.html"
     assert "1 passed" in alone.stdout and "Comparison" not in alone.stdout, alone
 
 
@@ -117,7 +118,8 @@ def test_qa_as_it_is(tmp_path: Path) -> None:
 def test_qa_with_own_agent_and_grader(copy: Callable[[str], tuple[Path, Make]]) -> None:
     folder, make = copy("qa")
     own = ("show", "AGENT=--simple './mine {}'")
-    assert "1 passed" in make(*own).expect(0, stderr="").stdout
+    shown = make(*own).expect(0, stderr="")
+    assert "1 passed" in shown.stdout and shown.page() == folder / "build" / "report.html"
     assert "1 did not pass" in make(*own, "GRADER=ae-grader-hint --exact").expect(0).stdout
     assert starts(folder) == 1, "another grader, no agent"
     (folder / "agent").unlink()

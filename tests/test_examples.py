@@ -26,6 +26,7 @@ def test_the_quickstart(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "quickstart", copy, ignore=shutil.ignore_patterns("build", "__pycache__"))
     done = run("/bin/sh", "-c", "make show", cwd=copy, timeout=90).expect(0)
     assert "Comparison" in done.stdout and "build/comparison.json" in done.stdout, done
+    assert done.page() == copy / "build" / "comparison.html"
     report = json.loads((copy / "build" / "comparison.json").read_text())
     assert report["meta"]["promptCount"] == 12
     careful = [json.loads(line) for line in (copy / "build" / "careful.graded.jsonl").read_text().splitlines()]
@@ -49,6 +50,7 @@ def test_the_regression_check(tmp_path: Path) -> None:
 
     passing = check().expect(0)
     assert "not shown to be worse than the baseline" in passing.stdout
+    assert passing.page() == copy / "build" / "trials.html"
     assert passing.stderr.count("now and baseline: equal on all 14 prompts") == 2, passing
     good = (copy / "agent").read_text()
 
@@ -58,7 +60,7 @@ def test_the_regression_check(tmp_path: Path) -> None:
 
     (copy / "agent").write_text(good.replace("{skill(words)}", "{skill(words)}, I think"))
     everything = check("K=1")
-    assert everything.code != 0
+    assert everything.code != 0 and everything.page().exists()
     assert everything.stderr.count("now is worse than baseline: pass rate 92.9% → 0.0%, -92.9 points") == 2, everything
     assert "no difference shown" not in (copy / "build" / "results.md").read_text()
 
@@ -81,6 +83,7 @@ def test_the_wikipedia_evaluation(tmp_path: Path) -> None:
     (copy / "ground_truth.json").write_text(json.dumps([*questions[:2], questions[-1]]))
     done = run("/bin/sh", "-c", "make", cwd=copy, timeout=120).expect(0)
     assert "Hit rate" in done.stdout and "offline" in done.stdout, done
+    assert done.page() == copy / "build" / "offline" / "report.html"
     evaluation = json.loads((copy / "build" / "offline" / "evaluation.json").read_text())
     assert evaluation["num_questions"] == len(evaluation["results"]) == 3
     summary = evaluation["summary"]

@@ -251,7 +251,22 @@ def _servers(path: str, env: Mapping[str, str]) -> tuple[dict[str, Record], froz
     for name, server in servers.items():
         if problem := _server_problem(server):
             raise UserError(f"--mcp {path}: mcpServers.{name}: {problem}")
-    return expanded(servers), frozenset(used), servers
+    found = expanded(servers)
+    programs = {name: _locate(server) for name, server in found.items()}
+    for name in (name for name, program in programs.items() if program == ""):
+        raise UserError(f"--mcp {path}: mcpServers.{name}: {found[name]['command']}: no such file")
+    return found, frozenset(used), [servers, programs] if any(programs.values()) else servers
+
+
+def _locate(server: Record) -> str | None:
+    """Makes a command such as "./server" absolute: it is below the current directory, and agents work elsewhere.
+
+    Returns the digest of the program, "" if it cannot be read; None for any other command, which is found on PATH.
+    """
+    if not server.get("command", "").startswith(("./", "../")):
+        return None
+    server["command"] = os.path.abspath(server["command"])
+    return file_digest(server["command"]) or ""
 
 
 def _server_problem(server: Any) -> str | None:

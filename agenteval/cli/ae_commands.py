@@ -118,7 +118,8 @@ def _fish_quote(text: str) -> str:
 
 # --- ae init ------------------------------------------------------------------------------------
 
-EXAMPLES = ("quickstart", "coding", "qa", "checks")
+EXAMPLES = ("quickstart", "coding", "qa", "checks", "skill", "playoffs")
+LEFT_BY_RUNS = {"build", "results", "__pycache__"}
 INIT_STATUS = {
     0: "the folder was written",
     1: "the folder could not be written completely",
@@ -138,6 +139,8 @@ def init(directory: str, example: str, debug: bool) -> None:
       coding       agents fix a repository in git workspaces; tests that they never see decide
       qa           questions with hints, for any command that prints its answer
       checks       prompts that carry their checks: no grader, for any agent
+      skill        does a skill help? Trials with and without it, how often it is loaded, what it costs
+      playoffs     agents x tools (MCP servers) x models, ranked: a Makefile of 40 lines
 
     Examples:
       ae init my-eval
@@ -166,7 +169,7 @@ def _examples() -> str:
 def write_example(source: str, target: str) -> None:
     """Copies an example without what its runs have left there."""
     for directory, folders, files in os.walk(source):
-        folders[:] = set(folders) - {"build", "__pycache__"}
+        folders[:] = set(folders) - LEFT_BY_RUNS
         here = os.path.normpath(os.path.join(target, os.path.relpath(directory, source)))
         os.makedirs(here, exist_ok=True)
         for name in files:

@@ -41,6 +41,9 @@ def toy(tmp_path: Path) -> Path:
         "over/AGENTS.md": "of the overlay",
         "mcp.json": json.dumps({"mcpServers": {"t": {"command": "srv", "args": ["-x"], "env": {"K": "${MY_VALUE}"}}}}),
         "bad.json": "[]",
+        "gone.json": json.dumps({"mcpServers": {"t": {"command": "./gone"}}}),
+        "near.json": json.dumps({"mcpServers": {"t": {"command": "./srv"}}}),
+        "srv": "one",
         "worse.json": json.dumps({"mcpServers": {"t": {"args": []}}}),
     }
     for path, text in files.items():
@@ -128,6 +131,7 @@ BAD: list[tuple[tuple[str, ...], str]] = [
     (("-s", "toy.json", "--isolate", "--skill", "skills/empty"), "--skill skills/empty: has no SKILL.md"),
     (("-s", "toy.json", "--isolate", "--mcp", "bad.json"), "--mcp bad.json: has no servers"),
     (("-s", "toy.json", "--isolate", "--mcp", "worse.json"), 'mcpServers.t: must have one of "command" and "url"'),
+    (("-s", "toy.json", "--isolate", "--mcp", "gone.json"), "/gone: no such file"),
     (("-s", "toy.json", "--isolate", "--mcp", "RULES.md"), "--mcp RULES.md: not JSON"),
     (("-s", "toy.json", "--isolate", "--mcp", "none"), "--mcp none: No such file"),
     (("-s", "toy.json", "--isolate", "--instructions", "none"), "--instructions none: no such file"),
@@ -155,6 +159,16 @@ def test_a_variable_that_is_not_set_and_a_workspace_of_the_users(toy: Path) -> N
     (toy / "ws/prompt-a").mkdir(parents=True)
     kept = capture(toy, "-s", "toy.json", "--workspace-dir", "ws", "--instructions", "RULES.md").expect(1)
     assert "would have to be changed" in kept.stderr and list((toy / "ws/prompt-a").iterdir()) == []
+
+
+def test_a_server_in_the_current_directory(toy: Path) -> None:
+    """Its command becomes absolute, because agents work elsewhere, and its content is part of what is evaluated."""
+    options = ("-s", "strict.json", "--workspace-dir", "ws", "--mcp", "near.json")
+    seen, before = seen_by(capture(toy, *options))
+    assert json.loads(seen["named"][0])["mcpServers"] == {"t": {"command": str(toy / "srv")}}
+    (toy / "srv").write_text("two")
+    _, after = seen_by(capture(toy, *options))
+    assert before["metadata"]["agentDigest"] != after["metadata"]["agentDigest"]
 
 
 def test_an_overlay_for_any_command(toy: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.tool import ROOT, run, script
 
-STARTS = ("quickstart", "coding", "qa", "checks")
+STARTS = ("quickstart", "coding", "qa", "checks", "skill", "playoffs")
 
 
 def tracked(example: str) -> dict[str, int]:

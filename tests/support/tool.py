@@ -34,6 +34,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import unquote
 
 from tests.support.forks import File, fork
 
@@ -104,6 +105,14 @@ class Done:
             if part not in self.stderr:
                 raise AssertionError(f"stderr lacks {part!r}\n{self}")
         return self.messages[0]
+
+    def page(self) -> Path:
+        """Asserts that the last line of stdout is the link of an html page that is there; returns its path."""
+        link = (self.stdout.splitlines() or [""])[-1]
+        path = Path(unquote(link.removeprefix("file://")))
+        if not link.startswith("file:///") or " " in link or not path.read_bytes().startswith(b"<!doctype html>"):
+            raise AssertionError(f"the last line is not the link of a page\n{self}")
+        return path
 
     def __repr__(self) -> str:
         return (
