@@ -90,14 +90,23 @@ test-cluster: $(TESTABLE) ## ae-ray on a Ray cluster of several nodes on this ma
 	$(call NEWEST,ray)
 	@$(VENV)/bin/python -m pytest -m cluster -rs tests/cli/test_ray.py tests/cli/test_ray_faults.py tests/test_cluster_recipes.py
 
-# harbor asks for Python 3.12 and TRL for torch, but what validates and renders in them needs neither. uv finds versions that
-# fit together in a minute; pip downloads one release of boto3 after the other.
-test-peers: $(TESTABLE) ## the exports, read by harbor, inspect_ai, MLflow and TRL, in a .peers of their own
+# harbor asks for Python 3.12 and TRL for torch, but what validates and renders in them needs neither; to run jobs, harbor has
+# an environment of its own. uv finds versions that fit together in a minute; pip downloads one release of boto3 after the
+# other. promptfoo needs a newer Node than many systems have. What cannot be installed is named, and its tests are skipped.
+PEER_NODE := .peers/node/node_modules/.bin
+NPM := npm install --prefix .peers/node --no-audit --no-fund --loglevel=error
+test-peers: $(TESTABLE) ## the exports in the programs that read them; suites and results of claude, promptfoo, inspect_ai and harbor
 	@test -x .peers/bin/python || $(PYTHON) -m venv .peers
 	@.peers/bin/python -m pip install -qq --disable-pip-version-check uv
 	@.peers/bin/python -m uv pip install --quiet --python .peers/bin/python --editable '.[dev,references,peers]'
 	@.peers/bin/python -m pip install -qq --disable-pip-version-check --no-deps --ignore-requires-python harbor trl
-	@.peers/bin/python -m pytest -rs tests/reports/test_peers.py
+	@test -x .peers/harbor/bin/harbor || { .peers/bin/python -m uv venv --quiet --clear --python '>=3.12' .peers/harbor && \
+		.peers/bin/python -m uv pip install --quiet --python .peers/harbor/bin/python harbor podman-compose; } || \
+		echo "make: harbor cannot be installed" >&2
+	@test -x $(PEER_NODE)/promptfoo || { $(NPM) node@22 && \
+		PATH="$(CURDIR)/$(PEER_NODE):$$PATH" $(NPM) promptfoo @anthropic-ai/claude-code; } || \
+		echo "make: promptfoo and claude cannot be installed" >&2
+	@AE_PEERS=.peers .peers/bin/python -m pytest -rs tests/reports/test_peers.py tests/suites/test_live_peers.py
 
 lint: $(TESTABLE) ## ruff and mypy --strict
 	@$(VENV)/bin/ruff check .

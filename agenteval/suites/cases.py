@@ -80,7 +80,8 @@ class Case:
 
 def check_of(type_: str, **parameters: Any) -> Record:
     """Returns a check without the parameters that are not given."""
-    return {"type": type_} | {name: value for name, value in parameters.items() if value not in (None, False)}
+    given = {name: value for name, value in parameters.items() if value is not None and value is not False}
+    return {"type": type_, **given}
 
 
 def converted(

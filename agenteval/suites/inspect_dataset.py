@@ -3,7 +3,6 @@
 import os
 import shlex
 from collections.abc import Iterator
-from itertools import permutations
 from string import ascii_uppercase
 from typing import Any
 
@@ -13,7 +12,6 @@ from agenteval.suites.cases import Case, object_of, turns
 from agenteval.suites.documents import Found, read_csv, read_document
 
 KNOWN = {"input", "target", "choices", "id", "metadata", "files", "setup", "sandbox", "description", "checkpoint"}
-MOST_RIGHT = 5  # right choices of one sample: they may come in any order
 LETTERS = ascii_uppercase + "1234567890"
 
 
@@ -76,17 +74,23 @@ def _add_choices(case: Case, asked: str | list[str], choices: list[str], targets
     """Lists the choices below the question, and checks the last `ANSWER:` line of the answer."""
     letters = LETTERS[: len(choices)]
     right = [target.strip().upper() for target in targets if target.strip()]
-    if not 0 < len(right) <= MOST_RIGHT or any(one not in letters or len(one) > 1 for one in right):
+    if not right or any(one not in letters or len(one) > 1 for one in right):
         raise BadRecord(f"the target of a sample with choices must be of {', '.join(letters)}, got {targets}")
     listed = "\n".join(f"{letter}) {choice}" for letter, choice in zip(letters, choices, strict=False))
     several = "the letters of all right choices, separated by commas" if len(right) > 1 else "the letter of one choice"
     question = f"{listed}\n\nEnd with a line that says ANSWER: and {several} ({', '.join(letters)})."
     *before, last = [asked] if isinstance(asked, str) else asked
     case.fields["input"] = [*before, f"{last}\n\n{question}"] if before else f"{last}\n\n{question}"
-    gap = r"[\s,]*(?:and\b[\s,]*)?"
-    orders = "|".join(gap.join(order) for order in permutations(right))
-    answer = rf"(?im)ANSWER\s*:\s*[*$(]*(?:{orders})[*$),\s]*(?:\.|$)(?![\s\S]*ANSWER\s*:)"
+    answer = rf"(?im)ANSWER\s*:[\s*$(]*{_letters(right)}(?:[^\w ,]|$)(?![\s\S]*ANSWER\s*:)"
     case.check("regex", value=answer, name=f"ANSWER: {', '.join(right)}")
+
+
+def _letters(right: list[str]) -> str:
+    """Returns a pattern for the right letters: one, or all of several in any order; "A, C", "(A) and (C)" and "AC"."""
+    if len(right) == 1:
+        return f"{right[0]}[ ,*$)]*"
+    one = rf"[{''.join(right)}][ ,*$()]*(?:\band\b[ ,*$()]*)?"
+    return "".join(f"(?=(?:{one})*{letter})" for letter in right) + f"(?:{one})+"
 
 
 def _add_files(case: Case, sample: dict[str, Any], folder: str) -> None:

@@ -21,7 +21,7 @@ PLAIN_OPTIONS = {"prefix", "suffix", "disableVarExpansion", "disableDefaultAsser
 TEMPLATE = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.DOTALL)
 VARIABLE = re.compile(r"[A-Za-z_$][\w$-]*(?:\.[\w$-]+|\[\d+\]|\[(['\"])[^'\"]*\1\])*")
 EXPECTED = re.compile(r"(not-)?([a-z][a-z:-]+)(?:\((-?[\d.]+)\))?(?::\s*(.*))?", re.DOTALL)
-LEAST = 1e-9  # in place of the weight 0, which an assertion can have and a check cannot
+LEAST = 1e-12  # in place of the weight 0, which an assertion can have and a check cannot
 WHOLE_JSON = r"\A\s*(?:[{\[\"\d-]|true|false|null)"
 
 
@@ -240,6 +240,8 @@ def fill(case: Case, raw: Any) -> None:
             case.lose(name)
     checks = _checks(case, merged["assert"], config, variables)
     threshold = merged.get("threshold")
+    if checks and threshold and all(check.get("weight") == LEAST for check in checks):
+        raise BadRecord(f"the threshold {threshold} is never reached: all weights are 0")
     if checks and threshold is not None:
         checks = [_group(checks, threshold, name=f"threshold {threshold}")]
     case.checks = checks
@@ -366,9 +368,10 @@ def _contains_all(value: Any, _threshold: Any, inverse: bool, ignore_case: bool 
 def _equals(value: Any, _threshold: Any, inverse: bool) -> Record | None:
     if isinstance(value, dict | list):
         return None if inverse else check_of("json-schema", schema={"const": value})
+    text = "" if value == "" else _text(value)
     if inverse:
-        return check_of("not-regex", value=rf"\A\s*{re.escape(_text(value))}\s*\Z")
-    return check_of("equals", value=_text(value))
+        return check_of("not-regex", value=rf"\A\s*{re.escape(text)}\s*\Z")
+    return check_of("equals", value=text)
 
 
 def _starts_with(value: Any, _threshold: Any, inverse: bool) -> Record:
