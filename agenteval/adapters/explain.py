@@ -333,7 +333,7 @@ class TracedTrajectory(Trajectory):
             self.tracer.add(EMPTY, f"contentPath {paths} finds nothing" if paths else "it has no contentPath")
         self.tracer.find({"isErrorPath": failed})
 
-    def name_session(self, found: Any, spare: Any) -> None:
+    def name_session(self, found: Any, spare: Any = None) -> None:
         """Takes in a session id; one that the turn has given before adds no row."""
         super().name_session(found, spare)
         if found is not None:

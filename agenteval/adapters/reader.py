@@ -77,14 +77,14 @@ class Adapter:
 
     def _events(self, lines: list[str], times: Iterable[Time], out: Trajectory) -> Iterator[Event]:
         """Yields the event of each line that has one, after those within it."""
-        for line, time in zip(lines, chain(times, repeat(None)), strict=False):
+        unfolds = self._unfold is not None
+        for line, out.time in zip(lines, chain(times, repeat(None)), strict=False):
             try:
                 event = _decode(line)
             except _DECODE_ERRORS:
                 event = None
             if type(event) is dict or (event := self._decode_otherwise(line, out)) is not None:
-                out.time = time
-                if self._unfold is None:
+                if not unfolds:
                     yield event
                 else:
                     yield from self._unfolded(event, out)

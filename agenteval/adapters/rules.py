@@ -272,7 +272,7 @@ def _step_act(compiler: SchemaCompiler, field: str, event: OutputEvent) -> Act:
     if isinstance(event.delta, str):
         is_piece = first_of(values_at(compiler, event.delta, f"{field}.delta", in_items=True))
     if event.emit_as == "tool_call":
-        act = _tool_act(found)
+        act = _tool_act(found, event.extract.status if event.extract else None)
     elif event.emit_as == "plan":
         entries = first_of(found.get("entries", []))
         act = lambda item, event, out: out.plan(entries(item, event))  # noqa: E731
@@ -302,7 +302,7 @@ def _text_act(kind: str, found: dict[str, list[Value]], is_piece: bool | Value) 
     return lambda item, event, out: (piece if is_true(is_piece(item, event)) else whole)(item, event, out)
 
 
-def _tool_act(found: dict[str, list[Value]]) -> Act:
+def _tool_act(found: dict[str, list[Value]], status_path: Paths | None) -> Act:
     """Returns what takes in a call or a result, and the times that the agent itself gives."""
 
     def first(name: str) -> Value | None:
@@ -311,7 +311,8 @@ def _tool_act(found: dict[str, list[Value]]) -> Act:
     ident, name, given, output, status, duration = map(first, ("id", "title", "input", "output", "status", "duration"))
     permission, piece, start, end = map(first, ("permission", "outputDelta", "start", "end"))
     failed = _any_true(found["isError"]) if found.get("isError") else None
-    is_call = not any(found.get(name) for name in ("output", "status", "isError", "duration"))
+    is_call = status_path == "'pending'" and not found.get("isError")
+    is_call = is_call or not any(found.get(name) for name in ("output", "status", "isError", "duration"))
     # An event that names no tool can only be the result of a call.
     otherwise = "pending" if found.get("title") or found.get("input") else "completed"
 
@@ -391,7 +392,11 @@ def compile_actions(compiler: SchemaCompiler, config: HeadlessAdapter) -> list[R
     def name_session(item: Any, event: Any, out: Trajectory) -> None:
         out.name_session(get(event), event.get("session_id"))
 
-    actions.append(Rule((), None, name_session, fields=_fields([path.text, SESSION_ID])))
+    def name_usual_session(item: Any, event: Any, out: Trajectory) -> None:
+        out.name_session(event["session_id"])
+
+    act = name_usual_session if path.text == SESSION_ID else name_session
+    actions.append(Rule((), None, act, fields=_fields([path.text, SESSION_ID])))
     return actions
 
 

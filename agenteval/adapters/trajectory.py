@@ -69,7 +69,7 @@ class Trajectory:
         """The last id that the turn has given at the schema's path, else the last one at `$.session_id`."""
         return self._spare_session if self._session is None else as_text(self._session)
 
-    def name_session(self, found: Any, spare: Any) -> None:
+    def name_session(self, found: Any, spare: Any = None) -> None:
         """Takes in the session id at the schema's path, and that at `$.session_id`, which counts if there is no other.
 
         Either may be None.
@@ -148,7 +148,8 @@ class Trajectory:
         """Adds a thought or message, unless it repeats the pieces just before it as a whole."""
         if content is None:
             return
-        content = as_text(content)
+        if type(content) is not str:
+            content = as_text(content)
         if self.pieces:
             whole = self._join()
             if whole["type"] == kind and whole["content"] == content:

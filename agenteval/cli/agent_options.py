@@ -24,11 +24,11 @@ from agenteval.cli.options import (
     progress_option,
     redact_option,
     refuse_without,
-    sandbox_options,
     stream_option,
     turn_timeout_option,
     verdict_options,
 )
+from agenteval.cli.sandbox_options import sandbox_options
 from agenteval.cluster.shards import parse_shard
 from agenteval.comparison.plan import read_pilot
 from agenteval.errors import UserError

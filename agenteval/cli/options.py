@@ -8,7 +8,6 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from agenteval.agents.sandbox import ENGINES, NETWORKS, Sandbox, find_sandbox
 from agenteval.cli.completion import starting
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams.jsonl import decode_record
@@ -174,31 +173,6 @@ def refuse_without(needed: str, *names: str) -> None:
     for option in context.command.params:
         if option.name in names and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
             raise UserError(f"{option.opts[-1]} has no effect without {needed}")
-
-
-def sandbox_options(what: str, *, net: str) -> Decorator:
-    """--sandbox and what it needs; `net` is the network that these have by default."""
-    return combined(
-        click.option(
-            "--sandbox",
-            is_flag=False,
-            flag_value="",
-            type=click.Choice(["", *ENGINES]),
-            metavar="[bwrap|podman|docker]",
-            help=f"{what} run behind a wall: they see their own directory, the system and nothing else.",
-        ),
-        click.option("--sandbox-net", type=click.Choice(NETWORKS), help=f"Network behind it.  [default: {net}]"),
-        click.option("--sandbox-image", metavar="IMAGE", help="Image to run in, for podman and docker."),
-        click.option("--sandbox-read", multiple=True, metavar="PATH", help="What they may read besides; repeatable."),
-    )
-
-
-def sandbox_of_graders(engine: str | None, net: str | None, image: str | None, read: tuple[str, ...]) -> Sandbox | None:
-    """Returns the wall that a grader's options ask for, None if they ask for none."""
-    if engine is None:
-        refuse_without("--sandbox", "sandbox_net", "sandbox_image", "sandbox_read")
-        return None
-    return find_sandbox(engine, net or "none", image, read=read)
 
 
 def concurrency_option(what: str, default: int = 1) -> Decorator:

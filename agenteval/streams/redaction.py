@@ -308,26 +308,29 @@ PATTERNS = {
     "BEARER_TOKEN": r"(?:(?<=bearer )|(?<=Bearer )|(?<=BEARER ))[A-Za-z0-9._~+/-]{16,}=*",
     "PASSWORD": r"(?<=://)(?!\[redacted:)[^\s/@:\"'\\]*:(?!\[redacted:)[^\s/@\"'\\]{3,}(?=@)",
 }
-# Every text that matches a pattern matches one of these. They begin with a literal, a rare one where there is a choice:
-# that makes them 20 times as fast.
-_SIGNS = (
-    *("PRIVATE KEY-----", r"\.eyJ", "bearer ", "Bearer ", "BEARER "),
-    r"-(?=[A-Za-z0-9_-]{10})(?:(?<=sk-)|(?<=glpat-)|(?<=xox[abeoprs]-)|(?<=pypi-))",
-    r"_(?:(?=[A-Za-z0-9_]{20})(?:(?<=gh[pousr]_)|(?<=github_pat_)|(?<=hf_)|(?<=npm_))|access_key|ACCESS_KEY)",
-    r"A(?:[KS]IA[A-Z0-9]{16}|Iza[A-Za-z0-9_-]{30}|ccessKey)",
-)
-_PASSWORD_SIGN = r"://[^\s/@:\"'\\]*:[^\s/@\"'\\]{3,}@"
+# A text that matches a pattern has one of these characters, and matches the expression beside it. To look for a character
+# takes a tenth of the time of an expression that begins with one, and a hundredth of that of any other expression.
+_SIGNS = {
+    "-": r"-(?:(?<=PRIVATE KEY-)----"
+    r"|(?=[A-Za-z0-9_-]{10})(?:(?<=sk-)|(?<=glpat-)|(?<=xox[abeoprs]-)|(?<=pypi-)))",
+    "_": r"_(?:(?=[A-Za-z0-9_]{20})(?:(?<=gh[pousr]_)|(?<=github_pat_)|(?<=hf_)|(?<=npm_))|access_key|ACCESS_KEY)",
+    "A": r"A(?:[KS]IA[A-Z0-9]{16}|Iza[A-Za-z0-9_-]{30}|ccessKey)",
+    "J": r"J(?<=\.eyJ)",
+    "B": "B(?:earer|EARER) ",
+    "b": "bearer ",
+    "@": r"://[^\s/@:\"'\\]*:[^\s/@\"'\\]{3,}@",
+}
 
 
 def _looks_like_token(text: str | bytes) -> bool:
-    *signs, password = _signs(type(text))
-    at: Any = "@" if isinstance(text, str) else b"@"
-    return any(sign.search(text) for sign in signs) or (at in text and password.search(text) is not None)
+    return any(char in text and sign.search(text) for char, sign in _signs(type(text)))
 
 
 @cache
-def _signs(kind: type) -> list[re.Pattern[Any]]:
-    return [re.compile(sign if kind is str else sign.encode()) for sign in (*_SIGNS, _PASSWORD_SIGN)]
+def _signs(kind: type) -> list[tuple[Any, re.Pattern[Any]]]:
+    if kind is str:
+        return [(char, re.compile(sign)) for char, sign in _SIGNS.items()]
+    return [(char.encode(), re.compile(sign.encode())) for char, sign in _SIGNS.items()]
 
 
 @cache

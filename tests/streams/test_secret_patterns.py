@@ -25,15 +25,38 @@ SECRETS = {
     "NPM_TOKEN": [f"npm_{LETTERS[:36]}"],
     "PYPI_TOKEN": [f"pypi-{LETTERS}"],
 }
+# The shortest that count: a quick look at the whole text must not miss them.
+SHORTEST = {
+    "PRIVATE_KEY": "-----BEGIN PRIVATE KEY-----",
+    "JWT": "eyJabcdefgh.eyJabcdefgh.",
+    "API_KEY": f"sk-{LETTERS[:16]}",
+    "GITHUB_TOKEN": f"ghr_{LETTERS[:20]}",
+    "GITLAB_TOKEN": f"glpat-{LETTERS[:16]}",
+    "SLACK_TOKEN": f"xoxp-{LETTERS[:10]}",
+    "AWS_ACCESS_KEY": "ASIA" + "ABCDEFGHIJKLMNOP",
+    "GOOGLE_API_KEY": f"AIza{LETTERS[:30]}",
+    "HUGGINGFACE_TOKEN": f"hf_{LETTERS[:20]}",
+    "NPM_TOKEN": f"npm_{LETTERS[:30]}",
+    "PYPI_TOKEN": f"pypi-{LETTERS[:30]}",
+    "AWS_SECRET_KEY": f"aws_secret_access_key:{LETTERS}",
+    "BEARER_TOKEN": f"bearer {LETTERS[:16]}",
+    "PASSWORD": "a://:abc@",
+}
 AROUND = {
     "AWS_SECRET_KEY": [f"AWS_SECRET_ACCESS_KEY={LETTERS}", f'"SecretAccessKey": "{LETTERS}"'],
-    "BEARER_TOKEN": [f"Authorization: Bearer {LETTERS}"],
+    "BEARER_TOKEN": [f"Authorization: Bearer {LETTERS}", f"authorization: bearer {LETTERS}", f"BEARER {LETTERS}"],
     "PASSWORD": ["postgres://me:geheim42@db/x"],
 }
 
 
 def test_every_pattern_has_a_case() -> None:
-    assert {*SECRETS, *AROUND} == set(PATTERNS)
+    assert {*SECRETS, *AROUND} == set(SHORTEST) == set(PATTERNS)
+
+
+@pytest.mark.parametrize("kind, secret", SHORTEST.items())
+def test_the_shortest_secret_is_found_in_a_text_and_in_json(kind: str, secret: str) -> None:
+    assert f"[redacted:{kind}]" in redact_tokens(f"({secret})")
+    assert f"[redacted:{kind}]".encode() in line_without_tokens({"output": f'"({secret})\n', "id": "ü"})
 
 
 @pytest.mark.parametrize("kind, secret", [(kind, one) for kind, many in SECRETS.items() for one in many])

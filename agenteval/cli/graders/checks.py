@@ -13,9 +13,8 @@ from agenteval.cli.options import (
     concurrency_option,
     input_argument,
     output_option,
-    sandbox_of_graders,
-    sandbox_options,
 )
+from agenteval.cli.sandbox_options import sandbox_of_graders, sandbox_options
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import BadRecord
 from agenteval.grading.offline_judge import judge as judge_by_rules

@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from agenteval.agents.workspace_git import forget_repository
-from agenteval.cli.options import MILLISECONDS, input_argument, output_option, sandbox_of_graders, sandbox_options
+from agenteval.cli.options import MILLISECONDS, input_argument, output_option
+from agenteval.cli.sandbox_options import sandbox_of_graders, sandbox_options
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import UserError
 from agenteval.grading.serve import answer_all
