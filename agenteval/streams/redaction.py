@@ -308,8 +308,8 @@ PATTERNS = {
     "BEARER_TOKEN": r"(?:(?<=bearer )|(?<=Bearer )|(?<=BEARER ))[A-Za-z0-9._~+/-]{16,}=*",
     "PASSWORD": r"(?<=://)(?!\[redacted:)[^\s/@:\"'\\]*:(?!\[redacted:)[^\s/@\"'\\]{3,}(?=@)",
 }
-# A text that matches a pattern has one of these characters, and matches the expression beside it. To look for a character
-# takes a tenth of the time of an expression that begins with one, and a hundredth of that of any other expression.
+# A text that matches a pattern has one of these characters, and matches the expression beside it. To look for a
+# character takes a tenth of the time of an expression that begins with one, a hundredth of that of any other.
 _SIGNS = {
     "-": r"-(?:(?<=PRIVATE KEY-)----"
     r"|(?=[A-Za-z0-9_-]{10})(?:(?<=sk-)|(?<=glpat-)|(?<=xox[abeoprs]-)|(?<=pypi-)))",
