@@ -109,7 +109,7 @@ def test_extract(schema: str) -> None:
         ["ae-grade", "-g", "hint=ae-grader-hint", "-g", "sources=ae-grader-sources"],
         ["ae-grade", "-g", "ae-grader-tools --require n"],
         ["ae-format", "-f", "csv"],
-        ["ae-format", "-f", "markdown"],
+        ["ae-format", "-f", "markdown", "--all", "--sort", "time"],
         ["ae-format", "-f", "table"],
         ["ae-summarize"],
         ["ae-summarize", "--markdown"],

@@ -66,12 +66,13 @@ def write_results(
     strict: bool,
     against: str | None = None,
     use: KeyUse | None = None,
+    sort: str | None = None,
     max_line: int = LONGEST_LINE,
     **wishes: Any,
 ) -> int:
     """Writes every result of the file in that form, together with those of another run; returns the exit code.
 
-    `use` is the key by which the form groups records, if it does.
+    `use` is the key by which the form groups records, if it does, and `sort` what they are sorted by.
     """
     console = Console(tool, progress=progress, strict=strict, output=output)
     source = Source(path, max_line=max_line)
@@ -84,8 +85,8 @@ def write_results(
     console.begin(None, "records")
     try:
         seen = (lambda id: console.advance(visible(id))) if console.shows_progress else None
-        reader = RowReader(source, console, seen, use)
-        forms.write(form, reader, target, source=source.name, say=console.say, **wishes)
+        reader = RowReader(source, console, seen, use, sort)
+        forms.write(form, reader, target, source=source.name, say=console.say, sort=sort or "", **wishes)
     except UserError:
         target.abandon()
         raise

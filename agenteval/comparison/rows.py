@@ -24,7 +24,7 @@ from agenteval.statistics.samples import mean, plug_in_pass_at_k, plug_in_pass_e
 from agenteval.streams.agent_files import LONGEST_LINE
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record
-from agenteval.streams.rows import KeyUse, groups_at, parse_row, value_at
+from agenteval.streams.rows import CROSS, KeyUse, groups_at, key_parts, parse_row, value_at
 from agenteval.streams.source import PROMPTS, RAW, Source, kind_of, refuse
 from agenteval.streams.text import plain_text
 from agenteval.wire.records import STOP_RULE, Input, Richness
@@ -140,14 +140,14 @@ def compared_row(row: Row, line: int = 0, options: RowOptions = RowOptions()) ->
     spent = [expense(attempt.timing, row.model or notes.get("model")) for attempt in attempts]
     at = plug_in_pass_at_k(rate, row.k) if rate is not None else None
     exp = plug_in_pass_exp_k(rate, row.k) if rate is not None else None
-    cluster = value_at(notes, options.cluster_by) if options.cluster_by else None
+    clusters = [value_at(notes, part) for part in key_parts(options.cluster_by)] if options.cluster_by else []
     steps = [attempt.trajectory for attempt in attempts if attempt.trajectory is not None]
     failures = [failure for attempt in attempts for failure in attempt.failures]
     return ComparedRow(
         line=line,
         input_digest=input_digest(row.input),
         categories=tuple([sys.intern(name) for name in groups_at(notes, options.by)]),
-        cluster=None if cluster is None else sys.intern(plain_text(cluster)),
+        cluster=sys.intern(CROSS.join(map(plain_text, clusters))) if clusters and None not in clusters else None,
         k=row.k,
         attempts=len(attempts),
         graded=row.graded,

@@ -22,7 +22,6 @@ from agenteval.wire.row import Attempt, Number, Row
 
 MEASURED = ("input_tokens", "output_tokens", "cached_tokens", "cost_usd")
 COST = "cost_usd"
-NO_GROUP = "(none)"
 MOST_GROUPS = 1000
 OTHER_GROUPS = "(others)"
 

@@ -35,7 +35,9 @@ class ReportContext(NamedTuple):
     generated: str = ""
     source: str = ""
     by: str = "category"  # the metadata by which records are grouped
-    grouped: bool = False  # whether text reports are grouped by it, too
+    grouped: bool = False  # whether the user asked for it
+    group_by: str = ""  # reason, or the metadata by which listed records are counted instead
+    sort: str = ""  # what the records are sorted by
     raw_csv: bool = False  # csv for programs: values as they are
     for_web: bool = False  # whether text of agents is escaped, so that a web page can show it
     statuses: frozenset[str] | None = None  # of the records that are listed; None: of all
@@ -43,7 +45,7 @@ class ReportContext(NamedTuple):
     trajectories: bool = True
     say: Callable[[str], None] = lambda _message: None  # one line for the user
     terminal: bool = False  # whether the report is written to one
-    every: bool = False  # whether training data is made of answers that did not pass, too
+    every: bool = False  # whether also those are listed, or made training data of, that the form leaves out
     against: Any = None  # a ResultReader: another run of the same prompts
     reader: str = ""  # whose training reads the examples: trl or openai
     prompts: Any = None  # of a comparison: page.comparison_rows.PromptLines, which reads the records again

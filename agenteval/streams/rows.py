@@ -7,6 +7,7 @@ have a field of the user's own that is called like one of the other kind of reco
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import islice, product
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,6 +23,9 @@ from agenteval.wire.validation import check
 R = TypeVar("R", bound=Row)
 
 MOST_NAMES = 20  # of keys in a message
+NO_GROUP = "(none)"
+CROSS = " × "  # between the groups of two keys: legal × hard
+MOST_CROSSED = 1000  # groups of one record by several keys
 
 _top_level = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -42,8 +46,8 @@ def parse_row(line: bytes, depth: type[R], *, keys: Sequence[str] = (), answered
     except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
         row = check(fields_of_kind(decode_record(line)), depth)
     _require_answer(row, answered)
-    for key in keys:
-        _add_to_metadata(row, line, key)
+    for part in (part for key in keys for part in key_parts(key)):
+        _add_to_metadata(row, line, part)
     return row
 
 
@@ -98,14 +102,32 @@ def value_at(metadata: Mapping[str, Any] | None, key: str) -> Any:
     return value
 
 
+def key_parts(key: str) -> list[str]:
+    """The keys that --by names: one, or several with a comma between them."""
+    return [part for part in key.split(",") if part] or [key]
+
+
 def grouped_metadata(record: Record, key: str) -> Record:
-    """The metadata of a decoded record, with the field at the top level that the key names if the metadata lacks it."""
-    name, metadata = _first_name(key), record.get("metadata") or {}
-    return metadata if name in metadata or name not in record else {name: record[name], **metadata}
+    """The metadata of a decoded record, with fields at the top level that the key names if the metadata lacks them."""
+    metadata = record.get("metadata") or {}
+    names = [name for name in map(_first_name, key_parts(key)) if name not in metadata and name in record]
+    return {**{name: record[name] for name in names}, **metadata} if names else metadata
 
 
 def groups_at(metadata: Mapping[str, Any] | None, key: str) -> list[str]:
-    """The groups that a record belongs to by that key, each once: one, or all that a list names; may be empty."""
+    """The groups that a record belongs to by that key, each once: one, or all that a list names; may be empty.
+
+    By several keys they are crossed; a record that has only some of them is in (none) by the others.
+    """
+    parts = key_parts(key)
+    if len(parts) == 1:
+        return _groups_at(metadata, parts[0])
+    found = [_groups_at(metadata, part) for part in parts]
+    crossed = product(*(names or [NO_GROUP] for names in found))
+    return [CROSS.join(names) for names in islice(crossed, MOST_CROSSED)] if any(found) else []
+
+
+def _groups_at(metadata: Mapping[str, Any] | None, key: str) -> list[str]:
     value = value_at(metadata, key)
     values = value if isinstance(value, list) else [value]
     names = [plain_text(one).strip() for one in values if one is not None]
@@ -113,28 +135,29 @@ def groups_at(metadata: Mapping[str, Any] | None, key: str) -> list[str]:
 
 
 class KeyUse:
-    """Whether any record has a key of --by; if none has, the keys that there are, for the message."""
+    """Whether any record has each key of --by; if none has, the keys that there are, for the message."""
 
     def __init__(self, option: str, key: str) -> None:
         self.option, self.key = option, key
-        self._records, self._used = 0, False
+        self._records, self._missing = 0, key_parts(key)
         self._names: dict[str, None] = {}
 
     def add(self, metadata: Mapping[str, Any] | None) -> None:
         """Looks at the metadata of a record."""
         self._records += 1
-        self._used = self._used or bool(groups_at(metadata, self.key))
-        if not self._used and metadata and len(self._names) < MOST_NAMES:
+        self._missing = [part for part in self._missing if not groups_at(metadata, part)]
+        if self._missing and metadata and len(self._names) < MOST_NAMES:
             self._names |= dict.fromkeys(name for name in metadata if name not in RUN_METADATA)
 
     def complaint(self) -> str | None:
         """Says which key to give instead, if there are records and none of them has this one; else None."""
-        if self._used or not self._records:
+        if not self._missing or not self._records:
             return None
-        found = f"{self.option} {self.key}: no record has this key in its metadata"
+        key = self._missing[0]
+        found = f"{self.option} {key}: no record has this key in its metadata"
         if not self._names:
             return f"{found}, nor any other: add it to the prompts, or leave out {self.option}"
-        close = similar(self.key.removeprefix("metadata."), self._names)
+        close = similar(key.removeprefix("metadata."), self._names)
         return f"{found}: {self.option} {close[0]}?" if close else f"{found}; there are {', '.join(self._names)}"
 
 

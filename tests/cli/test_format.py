@@ -9,6 +9,8 @@ import os
 import re
 import select
 import subprocess
+import zlib
+from base64 import b64decode
 from pathlib import Path
 from typing import IO, Any
 
@@ -152,7 +154,10 @@ def test_markdown_summary_comes_first() -> None:
         "Records**: 3 (1 passed, 1 agent failed, 1 ungraded)\n- **Pass rate**: 1/2 (50.0%), 95% interval 9.5% to 90.5%"
         in text
     )
-    assert text.index("## Summary") < text.index("## Results") < text.index("### one") < text.index("### three")
+    assert text.index("## Summary") < text.index("## Results") < text.index("### two") < text.index("### three")
+    assert "1 record that passed is not listed; `--all` lists every record." in text and "### one" not in text
+    every = ae_format("-f", "markdown", "--all", stdin=MIXED).stdout
+    assert every.index("### one") < every.index("### two") and "not listed" not in every
 
 
 def test_table_off_a_terminal_is_plain_and_100_wide() -> None:
@@ -280,3 +285,90 @@ def test_only_what_did_not_pass_is_listed(tmp_path: Path) -> None:
     assert '"listed":2' in (tmp_path / "page.html").read_text()
     run("ae-format", path, "--status", "bad").expect(2)
     run("ae-format", path, "-f", "junit", "--failed").expect(2)
+    run("ae-format", path, "-f", "markdown", "--failed", "--all").expect(2).says("--all lists every record")
+
+
+def measured(id: str, score: float | None, time: int | None, cost: float | None, **more: Any) -> dict[str, Any]:
+    grade = {} if score is None else {"score": {"pass": score > 0.5, "score": score, "reasoning": f"got {score}"}}
+    timing = {"total": time, "costUsd": cost}
+    known = {name: value for name, value in timing.items() if value is not None}
+    return {"id": id, "input": "q", "output": id, "timing": known, **grade, **more}
+
+
+SORTED = [
+    measured("aa", 0.7, 300, 0.2),
+    measured("bb", None, None, None),
+    measured("cc", 0.1, 900, 0.1),
+    measured("dd", 1.0, 20, 0.3),
+    measured("ee", None, 500, None, errors=["crashed"]),
+]
+ORDERS = {"score": "ee cc aa dd bb", "time": "cc ee aa dd bb", "cost": "dd aa cc bb ee"}
+
+
+@pytest.mark.parametrize("sort", ORDERS)
+def test_sorted(sort: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.jsonl", *SORTED[:2], "no record", *SORTED[2:])
+    order = ORDERS[sort].split()
+    for form in ("table", "csv", "jsonl", "markdown"):
+        every = ["--all"] if form == "markdown" else []
+        from_file = run("ae-format", path, "-f", form, "--sort", sort, *every).expect(1)
+        from_pipe = run("ae-format", "-f", form, "--sort", sort, *every, stdin=path.read_bytes()).expect(1)
+        assert from_file.stderr.partition(":3:")[2] == from_pipe.stderr.partition(":3:")[2] != ""
+        ids = re.compile(r'(?m)^(?:### |[-\w]+ +|[{]"id":"|")(aa|bb|cc|dd|ee)\b')
+        assert ids.findall(from_file.stdout) == order, from_file
+        assert without_date(from_pipe.out) == without_date(from_file.out)
+    run("ae-format", path, "--sort", sort, "-o", tmp_path / "page.html").expect(1)
+    assert rows_of_page(tmp_path / "page.html") == order
+
+
+def rows_of_page(page: Path) -> list[str]:
+    found = re.findall(r'data-rows="[^"]*">([^<]*)<', page.read_text())
+    return [json.loads(line)[0] for block in found for line in zlib.decompress(b64decode(block)).splitlines()]
+
+
+def test_groups_in_place_of_records(tmp_path: Path) -> None:
+    checks = {
+        "checks": [{"name": "has z", "pass": False, "reason": "no"}, {"name": "has a", "pass": True, "reason": ""}]
+    }
+    failed = {"pass": False, "score": 0.5, "reasoning": "1/2 checks", "outcome": checks}
+    records = [
+        *(measured(f"late-{at}", None, 1, None, errors=[f"timed out after {at} s"]) for at in range(9)),
+        *({**measured(f"checks-{at}", None, 1, None, metadata={"category": "ui"}), "score": failed} for at in range(2)),
+        measured("good", 1.0, 1, None),
+        measured("same", 0.2, 1, None),
+    ]
+    path = write(tmp_path / "in.jsonl", *records)
+    text = run("ae-format", path, "-f", "table", "--group-by", "reason").expect(0, stderr="").stdout
+    assert text.split("RECORDS\n")[1].splitlines() == [
+        "    9  timed out after # s  late-0, late-1, late-2, late-3, late-4 and 4 more",
+        "    2  has z                checks-0, checks-1",
+        "    1  got 0.2              same",
+    ]
+    text = run("ae-format", path, "-f", "markdown", "--group-by", "reason", "--status", "error").expect(0).stdout
+    assert "| timed out after \\# s | late-0, late-1, late-2, late-3, late-4 and 4 more | 9 |" in text
+    assert "has z" not in text and "### " not in text
+    text = run("ae-format", path, "-f", "table", "--group-by", "category", "--failed").expect(0).stdout
+    assert re.search(r"(?m)^ +2  ui +checks-0, checks-1$", text) and "good" not in text
+    run("ae-format", path, "-f", "table", "--group-by", "categry").expect(1).says("--group-by category?")
+    for wrong in (["--sort", "time"], ["--by", "category"]):
+        run("ae-format", path, "-f", "table", "--group-by", "category", *wrong).expect(2)
+
+
+@pytest.mark.parametrize("form", ["table", "markdown"])
+def test_by_two_keys(form: str, tmp_path: Path) -> None:
+    metadata = [
+        {"category": "legal", "level": "hard"},
+        {"category": "legal"},
+        {"category": ["legal", "tax"], "level": 1},
+    ]
+    records = [measured(f"r{at}", 1.0, 1, None, metadata=found) for at, found in enumerate(metadata)]
+    records += [measured("bare", 0.0, 1, None), measured("top", 0.0, 1, None, level=7)]
+    path = write(tmp_path / "in.jsonl", *records)
+    text = run("ae-format", path, "-f", form, "--by", "category,metadata.level").expect(0, stderr="").stdout
+    groups = {"legal × hard": "1/1", "legal × (none)": "1/1", "legal × 1": "1/1", "tax × 1": "1/1", "(none)": "0/1"}
+    groups |= {"(none) × 7": "0/1"}
+    for name, passed in groups.items():
+        assert re.search(rf"(?m)^(\| )?{re.escape(name)}( \|)? +{passed}\b", text), (name, text)
+    assert "category × level" in text.lower()
+    wrong = run("ae-format", path, "-f", form, "--by", "category,levl").expect(1)
+    wrong.says("--by levl: no record has this key in its metadata: --by level?")

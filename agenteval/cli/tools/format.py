@@ -16,7 +16,9 @@ from agenteval.cli.options import (
 from agenteval.cli.report_options import form_option, refuse_ignored, write_results
 from agenteval.cli.tool import tool
 from agenteval.errors import UserError
+from agenteval.reports.answer_groups import REASON
 from agenteval.reports.forms import ReportForms
+from agenteval.reports.reader import SORTS
 from agenteval.streams.rows import KeyUse
 from agenteval.wire.row import ERROR, FAIL, FLAKY, GRADER_ERROR, PASS, UNGRADED
 
@@ -25,15 +27,17 @@ FORMS = ReportForms("results")
 GROUPED = ("html", "junit", "parquet")  # with --by or without
 LISTED = ("table", "markdown", "csv", "jsonl", "html")
 STATUSES = (PASS, FAIL, ERROR, FLAKY, UNGRADED, GRADER_ERROR)
-FAILED_STATUSES = frozenset((FAIL, ERROR, FLAKY))
+FAILED_STATUSES = frozenset((FAIL, ERROR, FLAKY, GRADER_ERROR))
 READ_BY = {
     "--failed": LISTED,
     "--status": LISTED,
+    "--sort": LISTED,
+    "--group-by": ("table", "markdown"),
     "--by": ("table", "markdown", *GROUPED),
     "--raw-csv": ("csv",),
     "--limit": ("html",),
     "--no-trajectories": ("html",),
-    "--all": ("sft", "dpo"),
+    "--all": ("markdown", "sft", "dpo"),
     "--against": ("dpo",),
     "--for": ("sft", "dpo"),
 }
@@ -54,10 +58,10 @@ def parse_statuses(text: str) -> frozenset[str]:
 @output_option
 @click.option(
     "--by",
-    metavar="KEY",
-    help="table, markdown: also by this key of metadata; html, junit, parquet: by it.  [default: category]",
+    metavar="KEY[,KEY]",
+    help="Figures by this key of metadata, or by two keys, crossed.  [default: category]",
 )
-@click.option("--failed", is_flag=True, help="List only what did not pass: --status fail,error,flaky.")
+@click.option("--failed", is_flag=True, help="List only what did not pass: --status fail,error,flaky,grader-error.")
 @click.option(
     "--status",
     "statuses",
@@ -65,10 +69,25 @@ def parse_statuses(text: str) -> frozenset[str]:
     type=Parsed("statuses", parse_statuses),
     help="List only records that ended so: pass, fail, error, flaky, ungraded, grader-error.",
 )
+@click.option(
+    "--sort",
+    type=click.Choice(list(SORTS)),
+    help="score: lowest first; time, cost: largest first; what is not known comes last.",
+)
+@click.option(
+    "--group-by",
+    metavar="reason|KEY",
+    help="table, markdown: a line per group in place of records: why they did not pass, or a key of metadata.",
+)
 @click.option("--raw-csv", is_flag=True, help="csv: values as they are, lines end in LF; for programs.")
 @count_option("--limit", least=1, help="html: list only the first N records; the figures are over all.")
 @click.option("--no-trajectories", is_flag=True, help="html: leave out the steps of the agents.")
-@click.option("--all", "every", is_flag=True, help="sft: every answer; dpo: with what agents that failed have left.")
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="markdown, sft: also records that passed, or did not; dpo: with what agents that failed have left.",
+)
 @click.option("--against", metavar="FILE", help="dpo: pair with the answers of this other run.")
 @click.option(
     "--for",
@@ -86,6 +105,8 @@ def main(
     by: str | None,
     failed: bool,
     statuses: frozenset[str] | None,
+    sort: str | None,
+    group_by: str | None,
     raw_csv: bool,
     limit: int | None,
     no_trajectories: bool,
@@ -106,7 +127,8 @@ def main(
 
     jsonl and csv write each record as it comes; markdown and table begin with a summary and so
     wait for the last record. What is not known stays empty. A record whose grader erred has no
-    score: summaries count it apart, and csv has only its reasoning.
+    score: summaries count it apart, and csv has only its reasoning. markdown has a section for each
+    record but those that passed; --all adds these.
 
     csv has the graded columns if a record of the file has a score, and always if the input is a
     pipe. Text that a spreadsheet would run as a formula (=, +, -, @) gets a leading apostrophe;
@@ -115,19 +137,24 @@ def main(
 
     html is one file that opens from disk and loads nothing: figures, a table to search and filter,
     and the trajectory of each record. The address has the view: report.html#status=fail&category=ui
-    or report.html#id=ID can be sent as a link. --by takes a dotted path below metadata; a key that no
-    record has is reported, with exit 1. An option that the form does not read is refused.
+    or report.html#id=ID can be sent as a link. --by takes a dotted path below metadata, and two with a
+    comma between them; a key that no record has is reported, with exit 1. An option that the form does
+    not read is refused.
 
     --failed and --status choose what table, markdown, csv, jsonl and html list; of trials a trial is chosen in
     the first three, a prompt in the others (flaky: some of its trials pass). Summaries are over all records.
+    --sort waits for the last record, and keeps the records in a temporary file; the trials of a prompt stay
+    together. --group-by reason counts what did not pass by its error, by the checks that do not hold or by
+    the reasoning, in which numbers and what is quoted may differ.
 
     sft and dpo say on stderr what they leave out, and why. dpo pairs every answer that passed with
     every one that did not. Tool arguments are JSON text, as OpenAI's API takes them; --for trl writes
     objects, which most chat templates need. -o FILE.xml is junit. docs/exports.md has more on each form.
 
     Examples:
-      ae-format graded.jsonl -f table --failed | less -S
-      ae-format graded.jsonl -f markdown --by category -o report.md
+      ae-format graded.jsonl -f table --failed --sort cost | less -S
+      ae-format graded.jsonl -f table --group-by reason
+      ae-format graded.jsonl -f markdown --by category,level -o report.md
       ae-format trials.jsonl -f html -o report.html
       ae-format graded.jsonl --by category -o junit.xml
       ae-format new.jsonl -f dpo --against old.jsonl -o pairs.jsonl
@@ -136,13 +163,24 @@ def main(
     form = FORMS.choose(form, output, "jsonl")
     given = {"--by": by is not None, "--raw-csv": raw_csv, "--limit": limit is not None, "--all": every}
     given |= {"--no-trajectories": no_trajectories, "--against": against is not None, "--for": reader is not None}
-    given |= {"--failed": failed, "--status": statuses is not None}
+    given |= {"--failed": failed, "--status": statuses is not None, "--sort": sort is not None}
+    given |= {"--group-by": group_by is not None}
     refuse_ignored(form, given, READ_BY)
     if failed and statuses is not None:
-        raise UserError("--failed is --status fail,error,flaky: give one of the two")
+        raise UserError("--failed is --status fail,error,flaky,grader-error: give one of the two")
+    if every and (failed or statuses is not None):
+        raise UserError("--all lists every record: leave it out, or --failed and --status")
+    if group_by is not None and (sort is not None or every):
+        raise UserError("--group-by lists groups, not records: leave out --sort and --all")
+    option = "--by"
+    if group_by not in (None, REASON):
+        if by is not None:
+            raise UserError("--group-by KEY has the figures by that key, too: leave out --by")
+        option, by = "--group-by", group_by
     groups = form in GROUPED or (by is not None and form in READ_BY["--by"])
-    use = KeyUse("--by", by or "category") if groups else None
+    use = KeyUse(option, by or "category") if groups else None
     wishes: dict[str, Any] = {"by": by or "category", "grouped": by is not None, "raw_csv": raw_csv}
+    wishes |= {"group_by": group_by or "", "sort": sort}
     wishes |= {"limit": limit, "trajectories": not no_trajectories, "every": every, "reader": reader or ""}
     wishes |= {"statuses": FAILED_STATUSES if failed else statuses}
     wishes |= {"against": against, "use": use, "max_line": max_line}

@@ -27,7 +27,6 @@ from agenteval.comparison.gate import (
     is_known,
     is_rate,
 )
-from agenteval.comparison.run_summary import NO_GROUP
 from agenteval.errors import FAILED, OK, CannotGoOn, UserError
 from agenteval.reports.figures import UNKNOWN
 from agenteval.reports.markup import inline, table
@@ -35,7 +34,7 @@ from agenteval.reports.run_summary import grade_facts, run_facts
 from agenteval.streams.console import Console
 from agenteval.streams.files import make_directories
 from agenteval.streams.output import Output, open_to_append
-from agenteval.streams.rows import KeyUse, groups_at, read_rows
+from agenteval.streams.rows import NO_GROUP, KeyUse, groups_at, read_rows
 from agenteval.streams.source import Source
 from agenteval.streams.text import counted, first_few, number_in, one_line, parse_milliseconds
 from agenteval.wire.row import Row

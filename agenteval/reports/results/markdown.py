@@ -1,18 +1,22 @@
-"""markdown: a report: summary, then a section per record (input, output, score, errors)"""
+"""markdown: a report: summary, then a section per record that did not pass (--all: every one), or
+a line per group (--group-by)
+"""
 
 from collections.abc import Iterator
 
-from agenteval.comparison.run_summary import NO_GROUP, Grades, RunSummary, add_to_groups
-from agenteval.reports.figures import number, percent, percent_span, verdict
+from agenteval.comparison.run_summary import Grades, RunSummary
+from agenteval.reports.answer_groups import AnswerGroup, AnswerGroups, Categories, ids_text
+from agenteval.reports.answers import ReportedAnswer
+from agenteval.reports.figures import group_name, number, percent, percent_span, verdict, whole
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import between_fences, inline, normal_line_ends, table
 from agenteval.reports.reader import RowReader
 from agenteval.reports.run_summary import GROUP_TITLES, grade_facts, group_cells, run_facts
-from agenteval.streams.rows import groups_at
+from agenteval.streams.rows import CROSS, key_parts
 from agenteval.streams.spool import Spool
 from agenteval.streams.text import counted, preview, visible_bytes
 from agenteval.wire.records import GraderResult
-from agenteval.wire.row import Attempt, Row
+from agenteval.wire.row import PASS, Attempt, Row
 
 INPUT_PREVIEW = 100
 OUTPUT_PREVIEW = 500
@@ -20,16 +24,27 @@ OUTPUT_PREVIEW = 500
 
 def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     """Yields the summary of all records, then each of them; no text of an agent is markup in it."""
-    summary, groups = RunSummary(), dict[str, RunSummary]()
+    summary, categories, groups = RunSummary(), Categories(context), AnswerGroups(context.group_by)
     sections = Spool()  # one pass: to read the file again would take longer
+    passed = 0  # that are not listed because nothing else was asked for
     for row in results.rows(Row):
         summary.add(row)
-        if context.grouped:
-            add_to_groups(groups, groups_at(row.metadata, context.by) or [NO_GROUP], row)
+        categories.add(row)
         for attempt in filter(lambda attempt: context.lists(attempt.status), row.attempts):
-            sections.keep(_section(row, attempt))
-    yield "\n".join([*_head(summary, context.generated), *_group_table(groups, context.by), ""]).encode()
+            if context.group_by:
+                groups.add(ReportedAnswer(row, attempt))
+            elif attempt.status == PASS and context.statuses is None and not context.every:
+                passed += 1
+            else:
+                sections.keep(_section(row, attempt, context.by))
+    yield "\n".join([*_head(summary, context.generated), *_category_table(categories.found(), context.by), ""]).encode()
+    if context.group_by:
+        yield "\n".join(["", *_group_table(groups.largest_first(), context.group_by), ""]).encode()
+        return
     yield b"\n## Results\n\n" if summary.records else b"\n"
+    if passed:
+        verb = "is" if passed == 1 else "are"
+        yield f"{counted(passed, 'record')} that passed {verb} not listed; `--all` lists every record.\n\n".encode()
     yield from sections.pieces()
 
 
@@ -54,20 +69,32 @@ def _grader_cells(name: str, grades: Grades) -> list[str]:
     return [*cells, percent(grades.rate), percent_span(grades.interval), number(grades.score.value)]
 
 
-def _group_table(groups: dict[str, RunSummary], by: str) -> list[str]:
-    if not groups:
+def _key_title(by: str) -> str:
+    return inline(CROSS.join(part.removeprefix("metadata.") for part in key_parts(by)))
+
+
+def _category_table(categories: dict[str, RunSummary], by: str) -> list[str]:
+    if not categories:
         return []
-    key = inline(by.removeprefix("metadata."))
-    rows = [[inline(name), *group_cells(found)] for name, found in sorted(groups.items())]
+    key = _key_title(by)
+    rows = [[inline(name), *group_cells(found)] for name, found in categories.items()]
     return ["", f"## By {key}", "", *table([key.capitalize(), *GROUP_TITLES], rows)]
+
+
+def _group_table(groups: list[AnswerGroup], by: str) -> list[str]:
+    """A line per group: what its answers share, the first ids, and how many there are."""
+    rows = [[inline(group.text), inline(ids_text(group)), whole(group.count)] for group in groups]
+    return ["## Results", "", *table([_key_title(by).capitalize(), "Records", "Count"], rows, names=2)]
 
 
 # --- one record ---------------------------------------------------------------------------------
 
 
-def _section(row: Row, attempt: Attempt) -> bytes:
-    """One answer: input, output, grades and errors."""
+def _section(row: Row, attempt: Attempt, by: str) -> bytes:
+    """One answer: category, input, output, grades and errors."""
     parts = [f"### {inline(row.name_of(attempt))}"]
+    if group := group_name(row.metadata, by):
+        parts.append(f"**{_key_title(by).capitalize()}**: {inline(group)}")
     if row.input is not None:
         parts.append(f"**Input**: {inline(preview(row.turns(' → '), INPUT_PREVIEW))}")
     if row.hint:

@@ -1,44 +1,49 @@
-"""table: for a terminal: summary, then a line per record"""
+"""table: for a terminal: summary, then a line per record, or per group (--group-by)"""
 
 from collections.abc import Iterator
 
-from agenteval.comparison.run_summary import NO_GROUP, RunSummary, add_to_groups
+from agenteval.comparison.run_summary import RunSummary
+from agenteval.reports.answer_groups import AnswerGroup, AnswerGroups, Categories, ids_text
 from agenteval.reports.answers import ReportedAnswer, answers_in, story
-from agenteval.reports.figures import duration_text, number, whole
+from agenteval.reports.figures import dollars, duration_text, group_name, number, whole
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
 from agenteval.reports.run_summary import GROUP_TITLES, grade_facts, group_cells, pass_rate, run_facts
 from agenteval.reports.terminal import BOLD, DIM, GREEN, RED, YELLOW, paint
 from agenteval.reports.timeline import OUTCOMES
-from agenteval.streams.rows import groups_at
+from agenteval.streams.rows import CROSS, NO_GROUP, key_parts
 from agenteval.streams.text import GAP, as_lines, clip, in_columns, one_line, pad, width
 from agenteval.wire.row import UNGRADED, Row
 
-TITLES = ("RESULT", "ID", "SCORE", "CHECKS", "TIME", "TOKENS", "OUTPUT, OR WHY IT DID NOT PASS")
-ID, NUMBERS, LAST = 1, {2, 3, 4, 5}, 6
-MIN_ID, MIN_TEXT, MAX_NAME, MAX_GROUP = 8, 12, 24, 40
+TITLES = ("RESULT", "ID", "CATEGORY", "SCORE", "CHECKS", "TIME", "TOKENS", "COST", "OUTPUT, OR WHY IT DID NOT PASS")
+ID, CATEGORY, NUMBERS, LAST = 1, 2, {3, 4, 5, 6, 7}, 8
+MIN_ID, MIN_TEXT, GOOD_TEXT, MAX_NAME, MAX_GROUP = 8, 12, 24, 24, 40
 
 VERDICTS = OUTCOMES | {UNGRADED: "-"}
 COLORS = {"pass": GREEN, "FAIL": RED, "error": RED, "no grade": YELLOW, "-": DIM}
 
 
 def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
-    """Yields the summary of all records, then a line for each answer."""
-    summary, groups = RunSummary(), dict[str, RunSummary]()
+    """Yields the summary of all records, then a line for each answer, or for each group of them."""
+    summary, categories, groups = RunSummary(), Categories(context), AnswerGroups(context.group_by)
     widest = [0] * (len(TITLES) - 1)
     for row in results.rows(Row, twice=True):
         summary.add(row)
-        if context.grouped:
-            add_to_groups(groups, groups_at(row.metadata, context.by) or [NO_GROUP], row)
+        categories.add(row)
         for answer in filter(lambda answer: context.lists(answer.status), answers_in(row)):
-            for at, cell in enumerate(_cells(answer, context.width)):
+            if context.group_by:
+                groups.add(answer)
+            for at, cell in enumerate(_cells(answer, context)):
                 widest[at] = max(widest[at], width(cell))
-    yield as_lines([*_head(summary, context), *_group_lines(groups, context)])
-    if summary.records:
+    yield as_lines([*_head(summary, context), *_category_lines(categories.found(), context)])
+    if context.group_by:
+        yield as_lines(_group_lines(groups.largest_first(), context))
+    elif summary.records:
         columns = layout(widest, context.width)
-        yield as_lines([paint(in_columns(TITLES, columns, NUMBERS), BOLD, context.color)])
+        titles = (*TITLES[:CATEGORY], _key_title(context.by), *TITLES[CATEGORY + 1 :])
+        yield as_lines([paint(in_columns(titles, columns, NUMBERS), BOLD, context.color)])
         for answer in filter(lambda answer: context.lists(answer.status), results.answers_again()):
-            shown = (*_cells(answer, context.width), one_line(story([answer.attempt]), context.width))
+            shown = (*_cells(answer, context), one_line(story([answer.attempt]), context.width))
             line = in_columns(shown, columns, NUMBERS)
             verdict = paint(line[: columns[0]], COLORS[shown[0]], context.color)
             yield as_lines([verdict + line[columns[0] :]])
@@ -57,39 +62,60 @@ def _head(summary: RunSummary, context: ReportContext) -> list[str]:
     return [*shown, ""] if summary.records else shown
 
 
-def _group_lines(groups: dict[str, RunSummary], context: ReportContext) -> list[str]:
-    if not groups:
+def _key_title(by: str) -> str:
+    return clip(
+        CROSS.join(one_line(part.removeprefix("metadata."), MAX_NAME) for part in key_parts(by)).upper(), MAX_NAME
+    )
+
+
+def _category_lines(categories: dict[str, RunSummary], context: ReportContext) -> list[str]:
+    if not categories:
         return []
-    name = one_line(context.by.removeprefix("metadata."), MAX_NAME).upper()
-    rows = [(one_line(group, context.width) or NO_GROUP, *group_cells(found)) for group, found in groups.items()]
-    titles = (name, *GROUP_TITLES.values())
+    rows = [(one_line(name, context.width) or NO_GROUP, *group_cells(found)) for name, found in categories.items()]
+    titles = (_key_title(context.by), *GROUP_TITLES.values())
     sizes = [max(map(width, column)) for column in zip(titles, *rows, strict=True)]
     sizes[0] = min(sizes[0], MAX_GROUP)
     for at in (5, 4, 3):
         if sum(size + len(GAP) for size in sizes if size) - len(GAP) > context.width:
             sizes[at] = 0
-    title, *lines = [in_columns(cells, sizes, set(range(1, 6))) for cells in (titles, *sorted(rows))]
+    title, *lines = [in_columns(cells, sizes, set(range(1, 6))) for cells in (titles, *rows)]
     return [paint(title, BOLD, context.color), *lines, ""]
 
 
-def _cells(answer: ReportedAnswer, limit: int) -> tuple[str, ...]:
+def _group_lines(groups: list[AnswerGroup], context: ReportContext) -> list[str]:
+    """A line per group: how many answers, what they share, and the first ids."""
+    titles = ("COUNT", _key_title(context.group_by), "RECORDS")
+    rows = [(whole(group.count), one_line(group.text, context.width), ids_text(group)) for group in groups]
+    sizes = [max(map(width, column)) for column in zip(titles, *rows, strict=True)]
+    sizes[2] = min(sizes[2], max(context.width - sum(sizes[:2]) - 2 * len(GAP), context.width // 3))
+    sizes[1] = min(sizes[1], context.width - sizes[0] - sizes[2] - 2 * len(GAP))
+    rows = [(*row[:2], ids_text(group, sizes[2])) for row, group in zip(rows, groups, strict=True)]
+    title, *lines = [in_columns(cells, sizes, {0}) for cells in (titles, *rows)]
+    return [paint(title, BOLD, context.color), *lines]
+
+
+def _cells(answer: ReportedAnswer, context: ReportContext) -> tuple[str, ...]:
     """All columns but the last; a value that is not known is empty."""
     attempt = answer.attempt
     grade, duration, tokens = attempt.grade, attempt.duration, attempt.tokens
     return (
         VERDICTS[attempt.status],
-        one_line(answer.id, limit),
+        one_line(answer.id, context.width),
+        clip(group_name(answer.row.metadata, context.by), MAX_NAME),
         number(grade.score) if grade else "",
         f"{sum(one.passes for one in checks)}/{len(checks)}" if (checks := attempt.checks) else "",
         "" if duration is None else duration_text(duration),
         "" if tokens is None else whole(tokens),
+        "" if context.sort != "cost" or attempt.cost is None else dollars(attempt.cost),
     )
 
 
 def layout(widest: list[int], total: int) -> list[int]:
     """The size of each column; 0 leaves out one that is empty or that a narrow terminal has no room for."""
     columns = [max(size, len(title)) if size else 0 for size, title in zip(widest, TITLES, strict=False)]
-    for at in (LAST - 1, LAST - 2, LAST - 3, LAST - 4):
+    if _room(columns, total) - columns[ID] - len(GAP) < GOOD_TEXT:
+        columns[CATEGORY] = 0
+    for at in sorted(NUMBERS, reverse=True):
         if _room(columns, total) < MIN_ID:
             columns[at] = 0
     room = _room(columns, total)
