@@ -17,10 +17,10 @@ from agenteval.comparison import figures, pairing
 from agenteval.comparison.figures import Report, run_k
 from agenteval.comparison.pairing import PairAnalysis, PromptScores, Rows, Scores, Strategy, WinCounts, shared_prompts
 from agenteval.comparison.preference import PromptRanking, by_rankings, preference_of
+from agenteval.comparison.ranking import information, ranking_of
 from agenteval.comparison.rows import ComparedRow, RowOptions, RunRows
 from agenteval.comparison.verdicts import STOPPED, decide_by_preference, details
 from agenteval.statistics.paired import mid_p, sign_test
-from agenteval.statistics.ranks import rank_intervals
 from agenteval.statistics.samples import MOST_PROMPTS
 from agenteval.streams.text import counted, whole_number
 from agenteval.wire import comparison as wire
@@ -75,10 +75,9 @@ class Comparison:
         if settings.prompts:
             report.prompts = separation(runs)
         if len(runs) > 2:
-            beaten = {(pair.better, pair.run_b if pair.better == pair.run_a else pair.run_a) for pair in pairs}
-            better = {(one, other) for one, other in beaten if one is not None}
-            for label, places in rank_intervals(meta.runs, better).items():
-                report.statistics.runs[label].rank = places
+            report.ranking = ranking_of(report, runs)
+            for ranked in report.ranking.runs:
+                report.statistics.runs[ranked.run].rank = ranked.rank
         if settings.iterations is not None:
             for run in runs:
                 interval = figures.mean_latency_interval(run, settings.iterations, settings.seed or 0)
@@ -234,8 +233,7 @@ def separation(runs: Sequence[RunRows]) -> wire.Separation:
         rates = {label: row.pass_rate for label, row in rows.items() if row.pass_rate is not None}
         if len(rates) < 2:
             continue
-        rate = sum(rates.values()) / len(rates)
-        spread = 4 * sum((one - rate) ** 2 for one in rates.values()) / len(rates)
+        rate, spread = sum(rates.values()) / len(rates), information(list(rates.values())) or 0.0
         if not any(rates.values()):
             never.append(id)
         elif all(one == 1 for one in rates.values()):

@@ -76,6 +76,15 @@ RANK = RunFigure("Rank", "rank", "statistics.runs.rank")
 PROMPTS = RunFigure("n", "count", "statistics.runs.graded_prompts")
 PRICE = RunFigure("Cost of a pass", "usd", "usage.cost_of_pass", "usage.cost_of_pass_interval")
 
+RANKING = (
+    RunFigure("Rank", "rank", "rank"),
+    RunFigure("", "rate", "value", "interval"),  # by the name of the measure that decides
+    RunFigure("n", "count", "n"),
+    RunFigure("Cost", "usd", "cost"),
+    RunFigure("p50", "ms", "p50"),
+    RunFigure("Cost of a pass", "usd", "cost_of_pass"),
+)
+"""What the ranking of three runs or more has of each run: fields of wire.RankedRun."""
 TERMINAL = (RANK, PASS_RATE, PROMPTS, *(one._replace(interval="") for one in (SCORE, TOKENS, COST, PRICE, TIME)))
 """What the table on a terminal has of each run."""
 PAGE = (*TERMINAL[:4], GRADED, RunFigure("p90", "ms", "performance.latency.p90"), *TERMINAL[4:])

@@ -12,12 +12,13 @@ from agenteval.comparison.figures import Measure, Pair, Report, Unit, measures, 
 from agenteval.comparison.pairing import FEWEST, outcome_words
 from agenteval.statistics.paired import SIGNIFICANT
 from agenteval.streams.text import counted, first_few
-from agenteval.wire.comparison import Separation
+from agenteval.wire.comparison import Front, RankedRun, Separation
 from agenteval.wire.differences import Difference, Preference, PreferredRun, Ratio
 
 LEAST_P = 0.0001  # below, digits say nothing
 BETTER, WORSE, EQUAL, CANNOT_TELL = "better", "worse", "equal", "cannot tell"
-PAIRS_NAMED = 4
+RUNS_NAMED = 6
+LESS = {"cost": "cheaper", "tokens": "lighter on tokens", "time": "faster"}
 STOPPED = "the direction is known, the size is overstated"
 
 SHOW: dict[Unit, Callable[[float], str]] = {
@@ -55,12 +56,38 @@ def headline(pair: Pair) -> str:
 
 
 def summary_line(report: Report) -> str:
-    """The verdict of a report in one line; of several runs, each against the first one."""
-    pairs, _ = against_first(report)
-    if len(report.statistics.pairs) == 1:
-        [pair] = pairs
-        return f"{claim(pair)} ({decisive(pair, report)})" if pair.n else claim(pair)
-    return first_few([claim(pair) for pair in pairs], PAIRS_NAMED, "; ")
+    """The verdict of a report in one line; of three runs or more, who leads."""
+    if report.ranking:
+        return report.ranking.headline
+    [pair] = report.statistics.pairs
+    return f"{claim(pair)} ({decisive(pair, report)})" if pair.n else claim(pair)
+
+
+def ranking_headline(runs: Sequence[RankedRun], front: Front | None) -> str:
+    """What a ranking shows: who leads, who is last, and which runs are neither better nor cheaper than another."""
+    first = [one.run for one in runs if one.rank[0] == 1]
+    last = [one.run for one in runs if one.rank[0] == len(runs)]
+    if len(first) == len(runs):
+        sentences = ["no run is shown to be better than another"]
+    elif len(first) == 1:
+        leader = next(one for one in runs if one.run == first[0])
+        only = f"{first[0]} is shown to be better than every other run"
+        some = f"{first[0]} leads: no other run is shown to be better, and it is shown to be better than "
+        sentences = [only if leader.rank[1] == 1 else f"{some}{len(runs) - leader.rank[1]} of {len(runs) - 1}"]
+    else:
+        sentences = [f"{listed(first)} lead: {'neither' if len(first) == 2 else 'none'} is shown to be better"]
+        sentences[0] += " than the other" if len(first) == 2 else " than another of them"
+    sentences += [f"{last[0]} is last"] if last else []
+    if front and (beaten := [one for one in front.amounts if one not in front.runs]):
+        sentences.append(f"neither better nor {LESS[front.against]} than another run: {listed(beaten)}")
+    return "; ".join(sentences)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as in a sentence: `a, b and c`; of many the first ones and how many more."""
+    if len(names) > RUNS_NAMED:
+        return first_few(names, RUNS_NAMED - 1)
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
 def decisive(pair: Pair, report: Report) -> str:

@@ -246,6 +246,71 @@ class Separation(Wire):
     """Ids of those that always pass in every run: neither do they."""
 
 
+class RankedRun(Wire):
+    """One run in its place; null is not known."""
+
+    run: str
+    """Name of the run."""
+    rank: tuple[int, int]
+    """First and last place that the adjusted verdicts leave open."""
+    value: Rate | None
+    """What the ranking is by (`ranking.measure`); null if nothing is graded."""
+    interval: ConfidenceInterval | None
+    """95 % interval of the value, of this run by itself."""
+    n: Count
+    """Graded prompts."""
+    cost: float | None
+    """Mean cost of a prompt, of trials of a trial, in US dollars."""
+    cost_estimated: bool
+    """Whether part of the cost is estimated from tokens and a price list."""
+    cost_of_pass: float | None
+    """US dollars for each answer that passes."""
+    p50: float | None
+    """Median duration in milliseconds."""
+
+
+class Front(Wire):
+    """Quality against what it takes: the runs that no other run beats in both, by the figures as they are."""
+
+    against: Literal["cost", "tokens", "time"]
+    """What a prompt takes: US dollars, else tokens (both means), else milliseconds (median); what most runs have."""
+    amounts: dict[str, float]
+    """What each run takes that has both figures."""
+    runs: list[str]
+    """The runs on the front, the cheapest first: no other has the same value or more for the same or less."""
+
+
+class RankedPrompt(Wire, gc=False):
+    """One prompt in all runs."""
+
+    id: str
+    """The prompt's id."""
+    pass_rate: Rate | None
+    """Mean of its pass rates in the runs in which it is graded; null if it is graded in none."""
+    information: Rate | None
+    """How far it tells the runs apart: four times the variance of these rates; null if fewer than two are graded."""
+    statuses: dict[str, str]
+    """What became of it in each run: pass, fail, error (the agent failed), flaky (some trials pass), ungraded,
+    grader-error or missing."""
+    rates: dict[str, Rate] | None = None
+    """Of trials: its pass rate in each run in which it is graded."""
+
+
+class RunRanking(Wire):
+    """Three runs or more, the best first; `statistics.pairs` has each against each."""
+
+    measure: str
+    """What it is by: Pass rate, Score or pass^k."""
+    headline: str
+    """What there is to say, in a few sentences."""
+    runs: list[RankedRun]
+    """The runs, those with the highest value first."""
+    front: Front | None
+    """Quality against cost; null if fewer than two runs have both figures."""
+    prompts: list[RankedPrompt]
+    """Every prompt, the hardest first; those that are graded in no run last."""
+
+
 class Report(Wire, kw_only=True):
     """What reports on results and on trials have in common."""
 
@@ -253,6 +318,8 @@ class Report(Wire, kw_only=True):
     """What was compared and how."""
     performance: dict[str, Performance]
     """Times, for each run."""
+    ranking: RunRanking | None = None
+    """The runs in order, of three or more."""
     statistics: Statistics
     """Whether the differences are more than chance."""
     preference: Preference | None = None

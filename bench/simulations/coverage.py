@@ -21,7 +21,7 @@ from unittest.mock import patch
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from agenteval.comparison import comparison, figures, pairing
-from agenteval.wire.comparison import HeadToHead, TrialsHeadToHead
+from agenteval.wire.comparison import HeadToHead, RunRanking, TrialsHeadToHead
 from agenteval.wire.differences import Resources
 from bench.simulations import history_check, interval_check, judge_check, plan_check, stop_check, verdict_check
 from bench.simulations.goals import BETTER, FEW, GATE, MOST, Miss, event_misses, interval_misses
@@ -97,6 +97,8 @@ def measure(task: tuple[Scenario, int, int, int]) -> Counts:
     ]
     if not task[0].timed:
         left_out += [(figures, name, None) for name in ("capability", "trial_reliability", "flakiness", "performance")]
+        no_ranking = RunRanking(measure="", headline="", runs=[], front=None, prompts=[])
+        left_out.append((comparison, "ranking_of", no_ranking))
         left_out.append((pairing, "resources", Resources(latency=None, tokens=None, cost=None)))
     with ExitStack() as stack:
         for module, name, instead in left_out:

@@ -95,10 +95,48 @@ def test_what_a_reader_should_know_of_the_files(runs: Path) -> None:
 
 def test_three_runs_on_a_narrow_terminal(runs: Path) -> None:
     plain = shown("old.jsonl", "new.jsonl", "same.jsonl", cwd=runs, columns=40)
-    assert plain.startswith("WORSE  new is worse than old.\nCANNOT TELL  same from old: no")
-    assert "new against old" in plain and "same against old" in plain
-    assert "same is better than new" in plain
-    assert "Holm" in plain
+    assert " ".join(plain.split()).startswith(
+        "old and same lead: neither is shown to be better than the other; new is last; "
+        "neither better nor cheaper than another run: same and new."
+    )
+    assert "no longer" not in plain and "now" not in plain and "lost" not in plain
+    assert re.search(r"^1  1–2   old +90\.0% ", plain, re.M) and re.search(r"^3  3     new +40\.0% ", plain, re.M)
+    assert re.search(r"^1 old +· +\+5 \+50\*$", plain, re.M), plain
+    assert "Holm" in plain and "--pair A B" in plain
+
+
+LABELS = [f"agent {at} with a name that is far longer than any column of a table" for at in range(10)]
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_ten_runs_fit_a_screen_of_fifty_lines(columns: int, tmp_path: Path) -> None:
+    chosen = []
+    for at, label in enumerate(LABELS):
+        ids = [graded(number, number * 7 % 100 < 95 - 6 * at, id=f"prompt-{number:03}") for number in range(100)]
+        write(tmp_path / f"{at}.jsonl", *ids)
+        chosen += ["--run", f"{label}:{at}.jsonl"]
+    plain = shown(*chosen, cwd=tmp_path, columns=columns)
+    lines = plain.splitlines()
+    assert len(lines) <= 50, plain
+    head = next(at for at, line in enumerate(lines) if "RANK" in line)
+    assert [line.split()[0] for line in lines[head + 1 : head + 11]] == [str(at) for at in range(1, 11)]
+    assert all("●" in line and "─" in line for line in lines[head + 1 : head + 11])
+    matrix = next(at for at, line in enumerate(lines) if line.startswith("Each against each"))
+    assert [line.count("·") for line in lines[matrix + 2 : matrix + 12]] == [1] * 10
+    assert lines[matrix + 2].endswith("+54*") and lines[matrix + 11].split()[-10] == "-54*"
+    strip = next(at for at, line in enumerate(lines) if line.startswith("Prompts, the hardest"))
+    assert all(line.rstrip()[-1] == "█" for line in lines[strip + 1 : strip + 11])
+    full = " ".join(plain.split())
+    assert LABELS[0] in full and "prompt-" in full and "pass in no run" in full
+    done = run("ae-compare", *chosen, "--pair", LABELS[0], "9.jsonl", "-f", "table", cwd=tmp_path).expect(0)
+    alone = run("ae-compare", *chosen[:2], *chosen[-2:], "-f", "table", cwd=tmp_path).expect(0)
+    assert done.stdout == alone.stdout and done.stdout.startswith("WORSE  ")
+    for pair, message in (
+        (("x", "9.jsonl"), "--pair x: no such run; there are agent 0"),
+        (("9.jsonl",) * 2, "name two"),
+    ):
+        refused = run("ae-compare", *chosen, "--pair", *pair, cwd=tmp_path)
+        assert refused.code == 2 and message in refused.stderr
 
 
 def test_trials(tmp_path: Path) -> None:
@@ -134,7 +172,7 @@ def test_a_pipe_gets_json_and_a_file_leaves_the_verdict_on_stderr(runs: Path) ->
     done.says("new is worse than old (pass rate 90.0% → 40.0%, -50.0 points (95 % interval -7")
     assert json.loads((runs / "report.json").read_text())["statistics"]
     done = run("ae-compare", "old.jsonl", "new.jsonl", "same.jsonl", "-o", "report.md", cwd=runs).expect(0)
-    done.says("new is worse than old; cannot tell same from old: no difference shown")
+    done.says("old and same lead: neither is shown to be better than the other; new is last")
 
 
 def test_nothing_graded(tmp_path: Path) -> None:

@@ -116,6 +116,21 @@ def choose_strategy(strategy: StrategyName | None, grader: str | None, one_order
     return "custom" if grader else strategy or "weighted"
 
 
+def chosen_pair(files: Sequence[tuple[str, str]], pair: tuple[str, str]) -> list[tuple[str, str]]:
+    """The two runs that --pair names by label or path, in its order."""
+    found = []
+    for asked in pair:
+        run = next((one for one in files if one[0] == asked), None) or next(
+            (one for one in files if one[1] == asked), None
+        )
+        if run is None:
+            raise UserError(f"--pair {asked}: no such run; there are {', '.join(label for label, _ in files)}")
+        found.append(run)
+    if found[0] == found[1]:
+        raise UserError(f"--pair: {pair[0]} and {pair[1]} are the same run; name two")
+    return found
+
+
 # --- the work -----------------------------------------------------------------------------------
 
 
@@ -146,6 +161,12 @@ def say_missing(runs: Sequence[RunRows], console: Console) -> None:
 @tool(NAME, exit_status={1: EXIT_1})
 @click.argument("paths", metavar="RUN...", nargs=-1)
 @click.option("--run", "labelled", metavar="LABEL:PATH", multiple=True, help="One more run, with this name.")
+@click.option(
+    "--pair",
+    metavar="A B",
+    nargs=2,
+    help="Only these two of the runs, by name or path, as if no other were given.",
+)
 @click.option(
     "-s",
     "--strategy",
@@ -201,6 +222,7 @@ def say_missing(runs: Sequence[RunRows], console: Console) -> None:
 def main(
     paths: tuple[str, ...],
     labelled: tuple[str, ...],
+    pair: tuple[str, str] | None,
     strategy: StrategyName | None,
     grader: str | None,
     one_order: bool,
@@ -235,9 +257,12 @@ def main(
     Records without a grade, or whose grader erred, are counted but are in no mean.
 
     One measure decides the headline and the gate: passes, of trials the pass rate. --on score or --on
-    'pass^K' names another; name it before you see the data. Others are reported and change nothing. With
-    three runs or more, verdicts and intervals are adjusted for the number of pairs (Holm), and each run
-    has the places that they leave open.
+    'pass^K' names another; name it before you see the data. Others are reported and change nothing.
+
+    Three runs or more are ranked: runs by that measure with the places that the verdicts leave open, cost,
+    cost of a pass and median time; the front of quality and cost, which no run beats in both; each against
+    each; every prompt in all runs, the hardest first. Verdicts and intervals are adjusted for the number of
+    pairs (Holm). --pair A B compares two of them alone, not adjusted for the others.
 
     Of trials: pass rate, pass@k and pass^k, unbiased, over the prompts that have so many trials. The
     trials of a prompt are a cluster: they count as one prompt, not as k. An agent that failed has not
@@ -256,8 +281,8 @@ def main(
       {forms}
 
     On a terminal the form is table: better, worse, equal or cannot tell, both pass rates, by how much, how
-    sure, how many prompts would settle it, tokens and cost, and the prompts that changed sides. With
-    -o FILE the verdict is one line on stderr.
+    sure, how many prompts would settle it, tokens and cost, and the prompts that changed sides; of three
+    runs or more the ranking. With -o FILE the verdict is one line on stderr.
 
     Strategies, by which a prompt is won:
       weighted     results: score, speed and freedom from errors, weighted by COMPARE_QUALITY (0.5),
@@ -276,13 +301,13 @@ def main(
 
     Examples:
       ae-compare careful.jsonl hasty.jsonl
-      ae-compare baseline.jsonl now.jsonl -o report.html  # what flipped, with both trajectories
-      ae-compare --run old:a/results.jsonl --run new:b/results.jsonl -s statistical --seed 7
+      ae-compare baseline.jsonl now.jsonl -o report.html  # what flipped
+      ae-compare --run old:a/results.jsonl --run new:b/results.jsonl
       ae-compare a.jsonl b.jsonl -g ./judge.py -j 4 -o report.md
-      ae-compare baseline.jsonl now.jsonl --fail-if-worse --by difficulty -o report.md
       ae-compare baseline.jsonl now.jsonl --on score --fail-if-worse
-      ae-compare a.jsonl b.jsonl c.jsonl --prompts  # which prompts tell the runs apart
-      ae-compare a.jsonl b.jsonl c.jsonl | jq -r '.statistics.pairs[] | [.runA, .runB, .verdict] | @tsv'
+      ae-compare runs/*.jsonl -o ranking.html
+      ae-compare runs/*.jsonl --pair opus sonnet
+      ae-compare runs/*.jsonl | jq -r '.ranking.runs[] | [.run, .value] | @tsv'
     """
     strategy = choose_strategy(strategy, grader, one_order)
     gated = fail_if_worse or require_proof
@@ -294,6 +319,7 @@ def main(
         | ({"margin": "--on passes or score"} if on.startswith("pass^") else {"margin_exp": "--on 'pass^K'"})
     )
     files = label_runs(named_runs(paths, labelled))
+    files = chosen_pair(files, pair) if pair else files
     console = Console(NAME, progress=progress, strict=strict, output=output)
     form = FORMS.choose(form, output, "json")
     read_by = {"--by": ("html", "json", "markdown"), "--prompts": ("table", "json", "markdown")}

@@ -1,4 +1,4 @@
-"""markdown: the verdict in words, then the figures behind it"""
+"""markdown: the verdict in words, of three runs or more the ranking, then the figures behind it"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
@@ -6,24 +6,29 @@ from typing import Any
 
 from agenteval.comparison import figures
 from agenteval.comparison.figures import STEPS, Pair, Report, RunFigure, measures
+from agenteval.comparison.ranking import by_names, difference_of, separating
 from agenteval.comparison.verdicts import dropped, headline, p_text, points, preference_words
 from agenteval.reports.figures import UNKNOWN, number, percent, span
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import inline, page, table
-from agenteval.reports.run_columns import INTERVAL, SHOW, interval_text, run_columns
+from agenteval.reports.run_columns import INTERVAL, SHOW, interval_text, ranking_table, run_columns
 from agenteval.streams.text import counted, first_few
 from agenteval.wire.comparison import (
     ComparisonReport,
     Pairwise,
     PromptComparison,
+    RankedPrompt,
     ReportMeta,
     Separation,
     TrialsComparisonReport,
     TrialsPrompt,
 )
 from agenteval.wire.differences import Category, Difference, PositionBias, Preference
+from agenteval.wire.row import ERROR, FAIL, PASS
 
 PROMPTS_SHOWN = 10
+MARKS = {PASS: "✅", FAIL: "❌", ERROR: "💥"}
+ESTIMATED = " An asterisk marks a cost that is estimated by the list price of the model, not a bill."
 MISSING_SHOWN = 20
 WOULD_SHOW = "Would show: the smallest difference this many prompts would show 4 times in 5."
 RESULTS_WON_BY = {
@@ -50,10 +55,11 @@ def result_sections(report: ComparisonReport) -> list[list[str]]:
     return [
         head("Comparison Report", meta),
         preference_section(report.preference),
-        verdicts(report.statistics.pairs),
+        *ranking_sections(report),
+        verdicts(report),
         quality_section(report),
         categories_section(report.by_category, meta),
-        flips_section(report.statistics.pairs),
+        flips_section(report),
         *latency_sections(report),
         usage_section(report),
         by_run("## Reliability", figures.RELIABILITY, report),
@@ -73,11 +79,12 @@ def trial_sections(report: TrialsComparisonReport) -> list[list[str]]:
     return [
         head("Trials Comparison Report", meta, f"Trials: {trials_per_prompt(meta)}"),
         preference_section(report.preference),
-        verdicts(report.statistics.pairs),
+        *ranking_sections(report),
+        verdicts(report),
         [*by_run("## Pass rate", figures.TRIAL_RATES, report), "", clusters],
         estimates_section(report),
         categories_section(report.by_category, meta),
-        flips_section(report.statistics.pairs),
+        flips_section(report),
         by_run("## Flakiness", figures.FLAKINESS, report),
         flaky_prompts_section(report),
         by_run("## Quality (scores)", figures.TRIAL_SCORES, report, scored) if scored else [],
@@ -126,14 +133,66 @@ def trials_per_prompt(meta: ReportMeta) -> str:
     return f"k differs ({', '.join(runs)}); a prompt is won at the smallest k that its runs have"
 
 
-def verdicts(pairs: Sequence[Pair]) -> list[str]:
-    """For every two runs: which is better, then a sentence each on passes, scores, and what it takes."""
-    lines = ["## Verdict"]
+def verdicts(report: Report) -> list[str]:
+    """Which run is better, then a sentence on each measure and on what it takes; of many runs every two, folded."""
+    pairs, lines = report.statistics.pairs, list[str]()
     for pair in pairs:
         lines += ["", f"**{inline(headline(pair))}**", "", *(f"- {inline(sentence)}" for sentence in pair.sentences)]
-    if len(pairs) > 1:
-        lines += ["", f"Verdicts and intervals are adjusted for the {len(pairs)} pairs (Holm's method)."]
-    return lines
+    if not report.ranking:
+        return ["## Verdict", *lines]
+    summary = f"Every two runs: verdicts and intervals, adjusted for the {len(pairs)} pairs (Holm's method)"
+    return ["<details>", f"<summary>{summary}</summary>", *lines, "", "</details>"]
+
+
+# --- three runs or more -------------------------------------------------------------------------
+
+
+def ranking_sections(report: Report) -> Iterator[list[str]]:
+    """The ranking, each against each, and the prompts that separate the runs; nothing of two runs."""
+    ranking = report.ranking
+    if ranking is None:
+        return
+    titles, rows, estimated = ranking_table(ranking)
+    cells = [[str(at), rank, inline(label), *more] for at, (rank, label, *more) in enumerate(rows, 1)]
+    lines = ["## Ranking", "", f"**{inline(ranking.headline)}.**", ""]
+    lines += table(["", *titles], cells, names=3)
+    notes = "Rank: the places that the verdicts, adjusted by Holm's method, leave open."
+    notes += f" Cost: mean of {'a trial' if report.meta.input_format else 'a prompt'}.{ESTIMATED * estimated}"
+    if front := ranking.front:
+        best = ", ".join(map(inline, front.runs))
+        notes += f" The front of quality and {front.against}, which no run beats in both: {best}."
+    yield [*lines, "", notes]
+    runs, pairs = [one.run for one in ranking.runs], by_names(report.statistics.pairs)
+    numbers = [str(at) for at in range(1, len(runs) + 1)]
+    differences = [
+        [f"{at} {inline(row)}", *(matrix_cell(pairs, row, column) for column in runs)] for at, row in enumerate(runs, 1)
+    ]
+    title = f"Points of {ranking.measure.lower()}, row minus column; bold where one is shown to be better."
+    yield ["## Each against each", "", *table(["", *numbers], differences), "", title]
+    graded = [prompt for prompt in ranking.prompts if prompt.pass_rate is not None]
+    never, always = (sum(prompt.pass_rate == rate for prompt in graded) for rate in (0, 1))
+    telling = [
+        [inline(prompt.id), *(prompt_mark(prompt, run) for run in runs)]
+        for prompt in separating(ranking, PROMPTS_SHOWN)
+    ]
+    lines = ["## Prompts that separate the runs most", "", *table(["Prompt", *numbers], telling), ""] if telling else []
+    yield [*lines, f"Of {counted(len(graded), 'graded prompt')}, {never:,} pass in no run and {always:,} in all."]
+
+
+def matrix_cell(pairs: Mapping[tuple[str, str], Pair], row: str, column: str) -> str:
+    """By how many points a run is better than another; bold where one is shown to be."""
+    if row == column:
+        return ""
+    difference, better = difference_of(pairs, row, column)
+    text = UNKNOWN if difference is None else points(difference).removesuffix(" points")
+    return f"**{text}**" if better else text
+
+
+def prompt_mark(prompt: RankedPrompt, run: str) -> str:
+    """What became of a prompt in a run: a mark, of trials its pass rate."""
+    if prompt.rates is not None:
+        return percent(prompt.rates.get(run))
+    return MARKS.get(prompt.statuses[run], UNKNOWN)
 
 
 def preference_section(found: Preference | None) -> list[str]:
@@ -317,10 +376,10 @@ def differences_section(report: Report) -> list[str]:
 # --- prompts ------------------------------------------------------------------------------------
 
 
-def flips_section(pairs: Iterable[Pair]) -> list[str]:
-    """The prompts that only one of two runs passed: the first few ids and how many more."""
+def flips_section(report: Report) -> list[str]:
+    """The prompts that only one of two runs passed: the first few ids and how many more; of many runs folded."""
     lines = []
-    for pair in pairs:
+    for pair in report.statistics.pairs:
         for label, other, ids in (
             (pair.run_a, pair.run_b, pair.flips.only_a),
             (pair.run_b, pair.run_a, pair.flips.only_b),
@@ -328,7 +387,9 @@ def flips_section(pairs: Iterable[Pair]) -> list[str]:
             if ids:
                 shown = first_few([inline(id) for id in ids], MISSING_SHOWN)
                 lines.append(f"- Passed in **{inline(label)}**, not in {inline(other)} ({len(ids)}): {shown}")
-    return ["## Prompts that changed sides", "", *lines] if lines else []
+    if not lines or not report.ranking:
+        return ["## Prompts that changed sides", "", *lines] if lines else []
+    return ["<details>", "<summary>Prompts that only one of two runs passes</summary>", "", *lines, "", "</details>"]
 
 
 def differing_prompts(
