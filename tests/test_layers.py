@@ -33,7 +33,7 @@ STREAMS = {
     "streams.source": {"stdin"},
     "streams.output": {"stdout"},
     "grading.python_host": {"stdin", "stdout"},
-    "streams.descriptors": {"stdout"},
+    "streams.files": {"stdout"},
     "streams.console": set[str](),
 }
 VAGUE = {"base", "common", "core", "helper", "helpers", "manager", "misc", "shared", "util", "utils"}

@@ -17,7 +17,7 @@ import msgspec
 
 from agenteval.adapters.reader import Adapter
 from agenteval.errors import UserError, nearest
-from agenteval.streams.agent_files import read_given
+from agenteval.streams.files import read_given
 from agenteval.wire.adapter_schema import CHOICES, SESSION_ID, SUITE_METADATA, HeadlessAdapter
 from agenteval.wire.records import Record
 from agenteval.wire.validation import explain, value_at

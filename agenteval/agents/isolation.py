@@ -20,8 +20,7 @@ from agenteval.agents.variants import Variant, acp_servers, new_path, server_fil
 from agenteval.agents.workspaces import HOME_ENDING, PREFIX, Markers
 from agenteval.errors import UserError
 from agenteval.processes.scratch import Scratch
-from agenteval.streams.agent_files import read_regular
-from agenteval.streams.files import create_file, write_new
+from agenteval.streams.files import create_file, read_regular, write_new
 from agenteval.streams.jsonl import encode
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.text import first_few

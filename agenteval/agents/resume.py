@@ -23,9 +23,8 @@ import msgspec
 
 from agenteval.agents.kinds import AgentIdentity
 from agenteval.errors import BadRecord, CannotGoOn, UserError
-from agenteval.streams.agent_files import lines_of, open_regular
 from agenteval.streams.digests import fields_digest, prompt_digest
-from agenteval.streams.files import create_file, describe_kind, make_directories
+from agenteval.streams.files import create_file, describe_kind, lines_of, make_directories, open_regular
 from agenteval.streams.jsonl import decode, decode_record, encode
 from agenteval.streams.output import Output, WrittenRecord
 from agenteval.streams.source import RAW, RESULTS, TRIALS, kind_of

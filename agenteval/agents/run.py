@@ -52,9 +52,8 @@ from agenteval.agents.variants import Variant, variant_of
 from agenteval.agents.workspace_git import forget_repository
 from agenteval.agents.workspaces import HOME_ENDING, PREFIX, Markers, SetupFailed, Workspaces, workspace_name
 from agenteval.errors import FAILED, OK, Stopped, StrictStop, UserError, WorkspaceError
-from agenteval.processes.pool import Pool
+from agenteval.processes.pool import Pool, run_pool
 from agenteval.processes.process import ANSWER_FILE, find_program
-from agenteval.processes.shutdown import run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console, Ending
 from agenteval.streams.digests import fields_digest, prompt_digest, tree_digest

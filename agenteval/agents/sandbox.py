@@ -18,8 +18,8 @@ import msgspec
 from msgspec.structs import replace
 
 from agenteval.errors import CannotGoOn, Stopped, UserError
+from agenteval.processes.pool import exit_at_once_on_signals, raise_on_signals
 from agenteval.processes.process import Command, describe_start_failure, find_program
-from agenteval.processes.shutdown import exit_at_once_on_signals, raise_on_signals
 from agenteval.processes.supervisor import ProcessSupervisor
 
 BUBBLEWRAP = "bwrap"

@@ -16,10 +16,9 @@ import msgspec
 from agenteval.agents.kinds import AcpAgent, Agent, SchemaAgent
 from agenteval.agents.workspaces import copy_over, copy_tree
 from agenteval.errors import UserError
-from agenteval.processes.remove_tree import remove_tree
-from agenteval.streams.agent_files import read_given
+from agenteval.processes.scratch import remove_tree
 from agenteval.streams.digests import digest, file_digest, tree_digest
-from agenteval.streams.files import write_new
+from agenteval.streams.files import read_given, write_new
 from agenteval.streams.jsonl import encode
 from agenteval.wire.adapter_schema import McpServers, ModelChoice, Placement
 from agenteval.wire.records import Record

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import NamedTuple
 
-from agenteval.streams.agent_files import copy_regular
+from agenteval.streams.files import copy_regular
 
 TIMEOUT = 60
 

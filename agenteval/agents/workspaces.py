@@ -33,10 +33,9 @@ from agenteval.agents.workspace_git import (
 )
 from agenteval.errors import CannotGoOn, UserError, WorkspaceError
 from agenteval.processes.process import Command, find_program
-from agenteval.processes.remove_tree import remove_tree
+from agenteval.processes.scratch import remove_tree
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.streams.agent_files import copy_regular, is_regular, open_regular, read_regular
-from agenteval.streams.files import create_file, replace_file
+from agenteval.streams.files import copy_regular, create_file, is_regular, open_regular, read_regular, replace_file
 from agenteval.streams.text import one_line, parse_milliseconds
 from agenteval.wire.records import PromptWorkspace
 

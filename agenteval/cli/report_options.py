@@ -9,8 +9,8 @@ from agenteval.cli.options import Decorator, F
 from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.forms import ReportForms
 from agenteval.reports.reader import RowReader
-from agenteval.streams.agent_files import LONGEST_LINE
 from agenteval.streams.console import Console
+from agenteval.streams.files import LONGEST_LINE
 from agenteval.streams.output import Output
 from agenteval.streams.rows import KeyUse
 from agenteval.streams.source import Source

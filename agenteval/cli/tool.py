@@ -21,7 +21,7 @@ from agenteval.cli.completion import ToolComplete
 from agenteval.cli.help import NARROW, help_columns, option_list, wrap_page
 from agenteval.errors import FAILED, OK, USAGE, ClosedPipe, Stopped, UserError, describe_system_error
 from agenteval.streams.console import PROGRESS, Console
-from agenteval.streams.descriptors import replace_stdout
+from agenteval.streams.files import replace_stdout
 
 EXIT_STATUS = {
     0: "success; also if the reader of a pipe has closed it, as in `| head -1`",

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from agenteval.cluster.merge import Identified
 from agenteval.cluster.worker import NOT_FOUND
 from agenteval.errors import FAILED, OK, USAGE, BadRecord, CannotGoOn, Stopped, UserError
-from agenteval.processes.pool import Pool
-from agenteval.processes.shutdown import FLUSH_TIME, exit_at_once_on_signals, raise_on_signals
+from agenteval.processes.pool import FLUSH_TIME, Pool, exit_at_once_on_signals, raise_on_signals
 from agenteval.streams.console import Console, Ending
 from agenteval.streams.digests import prompt_digest
 from agenteval.streams.jsonl import decode_record

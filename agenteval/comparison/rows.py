@@ -21,8 +21,8 @@ from agenteval.adapters.trajectory import richness_of
 from agenteval.errors import BadRecord, UserError
 from agenteval.models.prices import estimated_cost
 from agenteval.statistics.samples import mean, plug_in_pass_at_k, plug_in_pass_exp_k
-from agenteval.streams.agent_files import LONGEST_LINE
 from agenteval.streams.console import Console
+from agenteval.streams.files import LONGEST_LINE
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.rows import CROSS, KeyUse, groups_at, key_parts, parse_row, value_at
 from agenteval.streams.source import PROMPTS, RAW, Source, kind_of, refuse

@@ -22,7 +22,7 @@ from agenteval.grading.sources import final_object, sources_of
 from agenteval.models.chat import ModelAnswer, ModelError, TokenUsage
 from agenteval.models.tokens import count_tokens
 from agenteval.statistics.samples import mean
-from agenteval.streams.agent_files import read_given, read_regular
+from agenteval.streams.files import read_given, read_regular
 from agenteval.streams.jsonl import decode, encode
 from agenteval.streams.text import clip
 from agenteval.wire.records import Rate, Record

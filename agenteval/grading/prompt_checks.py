@@ -19,9 +19,9 @@ from agenteval.agents.workspaces import copy_tree
 from agenteval.errors import BadRecord, nearest
 from agenteval.grading.checks import output_problems, structure_of
 from agenteval.grading.workspace import directory_of, run_in_copy
-from agenteval.processes.remove_tree import remove_tree
+from agenteval.processes.scratch import remove_tree
 from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.streams.agent_files import open_regular, read_regular
+from agenteval.streams.files import open_regular, read_regular
 from agenteval.streams.jsonl import decode, encode
 from agenteval.streams.patterns import Pattern
 from agenteval.streams.text import counted, first_few, one_line, parse_milliseconds, preview

@@ -13,8 +13,8 @@ from itertools import pairwise
 import msgspec
 
 from agenteval.grading.verdict import without_verdicts
-from agenteval.streams.agent_files import lines_of
 from agenteval.streams.digests import digest
+from agenteval.streams.files import lines_of
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.output import Output, rewrite
 from agenteval.streams.redaction import Redactor

@@ -27,8 +27,7 @@ from agenteval.grading.verdict import (
     with_verdicts,
     without,
 )
-from agenteval.processes.pool import Pool
-from agenteval.processes.shutdown import run_pool
+from agenteval.processes.pool import Pool, run_pool
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console, Ending, describe_fault
 from agenteval.streams.jsonl import encode

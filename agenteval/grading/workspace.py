@@ -20,7 +20,7 @@ from agenteval.agents.workspace_git import find_work_tree
 from agenteval.agents.workspaces import copy_over, copy_workspace, run_of_workspace
 from agenteval.errors import BadRecord
 from agenteval.processes.process import STDERR_TAIL, Command, find_program
-from agenteval.processes.remove_tree import remove_tree
+from agenteval.processes.scratch import remove_tree
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.files import create_file
 from agenteval.streams.jsonl import encode

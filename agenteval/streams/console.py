@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 
 from agenteval.errors import BadRecord, StrictStop
-from agenteval.streams import descriptors
-from agenteval.streams.agent_files import LARGEST
+from agenteval.streams.files import LARGEST, write_all
 
 BAR_WIDTH = 24
 LEAST_BAR = 8  # columns; a shorter bar shows nothing
@@ -241,7 +240,7 @@ class ProgressLine:
 
     def _write(self, text: str) -> None:
         try:
-            descriptors.write(2, [text.encode("utf-8", "replace")])
+            write_all(2, [text.encode("utf-8", "replace")])
         except OSError:
             pass  # stderr is closed or full; the data on stdout still counts
 

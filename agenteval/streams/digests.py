@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from agenteval.streams.agent_files import digest_of, open_regular, read_regular
+from agenteval.streams.files import digest_of, open_regular, read_regular
 
 LENGTH = 16  # hexadecimal digits
 NOT_JUDGED = frozenset(("id", "input", "workspace", "timeout"))  # fields of a prompt that change no verdict

@@ -11,7 +11,7 @@ import msgspec
 import orjson
 
 from agenteval.errors import BadRecord, UserError
-from agenteval.streams.agent_files import read_given
+from agenteval.streams.files import read_given
 from agenteval.wire.records import Record
 
 LONG_LINE = b"\0longer than --max-line allows\0"  # in place of one that is

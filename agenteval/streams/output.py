@@ -22,10 +22,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError, WorkspaceError
-from agenteval.streams import descriptors
-from agenteval.streams.agent_files import PIPE_PATIENCE, lines_of, open_regular
 from agenteval.streams.console import ERASE, Console, another_shows, is_terminal
-from agenteval.streams.files import NEW, create_file, make_directories
+from agenteval.streams.files import NEW, PIPE_PATIENCE, create_file, lines_of, make_directories, open_regular, write_all
 from agenteval.streams.jsonl import decode_record, encode
 from agenteval.streams.source import Source
 from agenteval.streams.text import for_terminal
@@ -192,7 +190,7 @@ class Output:
                     parts = [for_terminal(b"".join(parts).decode("utf-8", "replace")).encode()]
                     if another_shows(1):  # an earlier tool of the pipeline
                         parts.insert(0, ERASE.encode())
-                descriptors.write(self.fd, parts)
+                write_all(self.fd, parts)
                 return 0
             except BrokenPipeError:
                 raise ClosedPipe from None
@@ -278,7 +276,7 @@ def open_to_append(path: str) -> int:
             return os.open(path, flags | os.O_RDWR, 0o666)
     while True:
         try:
-            return os.open(path, flags | os.O_WRONLY, 0o666)  # descriptors.write() waits until it can be written to
+            return os.open(path, flags | os.O_WRONLY, 0o666)  # write_all() waits until it can be written to
         except OSError as error:
             give_up_at = give_up_at or time.monotonic() + PIPE_PATIENCE
             if error.errno != errno.ENXIO or time.monotonic() >= give_up_at:
@@ -330,7 +328,7 @@ class OutputFile:
         """Writes all parts at the end of the file, and returns where; if a full disk cuts them off, nothing stays."""
         self.check()
         try:
-            descriptors.write(self.fd, parts)
+            write_all(self.fd, parts)
         except OSError:
             with suppress(OSError):
                 os.ftruncate(self.fd, self.size)
@@ -379,7 +377,7 @@ class OutputFile:
             path = f"{self.path}.recovered" + (f".{number}" if number > 1 else "")
         for start, end in self.own:
             while piece := os.pread(self.fd, min(PIECE, end - start), start):
-                descriptors.write(new, [piece])
+                write_all(new, [piece])
                 start += len(piece)
         os.dup2(new, self.fd, inheritable=False)
         os.close(new)

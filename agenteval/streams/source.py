@@ -16,8 +16,7 @@ from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from agenteval.errors import BadRecord, UserError
-from agenteval.streams import descriptors
-from agenteval.streams.agent_files import LONGEST_LINE, is_null, open_given, read_first
+from agenteval.streams.files import LONGEST_LINE, is_null, open_given, read_first, read_ready
 from agenteval.streams.jsonl import LONG_LINE, decode, decode_record
 from agenteval.wire.records import Record
 from agenteval.wire.validation import T, check
@@ -69,7 +68,7 @@ class Source:
         self.first_line: int | None = None  # its number: lines before it are blank
         self._ahead: list[bytes] = []  # chunks that first_text() has read
         self.max_line = max_line
-        self._read_some = read_first  # then descriptors.read
+        self._read_some = read_first  # then read_ready
         if self.path is None and os.isatty(self.fd):
             raise UserError("no input: give a file or pipe records into it (--help shows how)")
 
@@ -119,7 +118,7 @@ class Source:
     def _chunk(self) -> bytes:
         try:
             data = self._read_some(self.fd, CHUNK)
-            self._read_some = descriptors.read
+            self._read_some = read_ready
             return data
         except OSError as error:
             raise UserError(f"{self.name}: {error.strerror}") from None

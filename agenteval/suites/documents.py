@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agenteval.errors import BadRecord, MissingExtra, UserError
-from agenteval.streams.agent_files import read_given
+from agenteval.streams.files import read_given
 from agenteval.streams.jsonl import decode
 
 YAML = (".yaml", ".yml")

@@ -12,8 +12,8 @@ import pytest
 
 from agenteval.adapters.sessions import logs
 from agenteval.cli.tools.import_ import with_unique_ids
-from agenteval.streams.agent_files import LARGEST
 from agenteval.streams.console import Console
+from agenteval.streams.files import LARGEST
 from tests.adapters.test_sessions import logs_of
 from tests.support.tool import Done, jsonl, run
 

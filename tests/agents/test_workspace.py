@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agenteval.agents.workspace_git import forget_repository, git_environment
 from agenteval.agents.workspaces import copy_tree, workspace_name
-from agenteval.processes.remove_tree import remove_tree
+from agenteval.processes.scratch import remove_tree
 from tests.support.privileges import removed, unprivileged
 from tests.support.tool import run, script, write
 from tests.support.watching import Running, sleepers, until
@@ -156,7 +156,7 @@ def test_what_is_locked_is_removed_and_what_must_stay_costs_nothing_else(tmp_pat
     code = """
 import os, sys
 from agenteval.agents.workspaces import copy_tree
-from agenteval.processes.remove_tree import remove_tree
+from agenteval.processes.scratch import remove_tree
 os.makedirs("ws/locked/deep/none")
 open("ws/locked/deep/file", "w").close()
 for name in ("ws/locked/deep/none", "ws/locked/deep", "ws/locked"):
@@ -188,7 +188,7 @@ def test_a_tree_with_a_mount_in_it_is_left_alone(tmp_path: Path) -> None:
     """Nothing on the mounted file system is removed: neither on another device nor behind a bind mount."""
     code = """
 import os, subprocess, sys
-from agenteval.processes import remove_tree
+from agenteval.processes.scratch import remove_tree
 for number, options in enumerate((["-t", "tmpfs", "none"], ["--bind", "other"])):
     place = f"ws{number}/a sub/\\u00e9"
     os.makedirs(place)
@@ -196,13 +196,13 @@ for number, options in enumerate((["-t", "tmpfs", "none"], ["--bind", "other"]))
     subprocess.run(["mount", *options, place], check=True)
     open(f"{place}/kept", "w").close()
     try:
-        remove_tree.remove_tree(os.path.abspath(f"ws{number}"))
+        remove_tree(os.path.abspath(f"ws{number}"))
         sys.exit("removed")
     except OSError as error:
         assert "a file system is mounted there" in str(error) and "\\u00e9" in str(error), error
     assert os.listdir(place) == ["kept"]
     subprocess.run(["umount", place], check=True)
-    remove_tree.remove_tree(os.path.abspath(f"ws{number}"))
+    remove_tree(os.path.abspath(f"ws{number}"))
 assert os.listdir("other") == ["kept"], "what was mounted is still there"
 """
     namespace = [shutil.which("unshare") or "false", "--user", "--map-root-user", "--mount"]

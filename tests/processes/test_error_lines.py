@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agenteval.processes.error_lines import error_line
+from agenteval.processes.process import error_line
 
 NODE = """node:internal/modules/cjs/loader:1228
   throw err;

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from agenteval.adapters.foreign import atif, claude_evals, harbor, inspect, otlp, promptfoo
 from agenteval.errors import BadRecord, MissingExtra, StrictStop, UserError
-from agenteval.streams.agent_files import is_regular
 from agenteval.streams.console import Console
+from agenteval.streams.files import is_regular
 from agenteval.streams.source import read_objects, report_unreadable
 from agenteval.wire.records import Record
 

@@ -11,7 +11,7 @@ from typing import Any
 from agenteval.adapters.imported import ImportedResult, as_object, objects, verdict
 from agenteval.adapters.values import as_text, epoch_milliseconds, stop_reason, total
 from agenteval.errors import BadRecord, MissingExtra, UserError
-from agenteval.streams.agent_files import open_regular
+from agenteval.streams.files import open_regular
 from agenteval.streams.jsonl import decode
 from agenteval.streams.source import Refusals, read_objects
 from agenteval.streams.text import one_line

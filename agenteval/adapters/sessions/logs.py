@@ -24,9 +24,8 @@ from agenteval.adapters.sessions.schema import CompiledTurn, Database, SessionSc
 from agenteval.adapters.trajectory import Step
 from agenteval.adapters.values import as_text, total
 from agenteval.errors import BadRecord, StrictStop, UserError
-from agenteval.streams.agent_files import LARGEST, is_regular, open_regular, read_regular
 from agenteval.streams.console import Console
-from agenteval.streams.files import describe_kind
+from agenteval.streams.files import LARGEST, describe_kind, is_regular, open_regular, read_regular
 from agenteval.streams.jsonl import decode, encode
 from agenteval.streams.source import Refusals, read_objects, report_unreadable
 from agenteval.wire.records import Record

@@ -17,7 +17,7 @@ from agenteval.adapters.sessions.logs import RecordedSession, connect, log_event
 from agenteval.adapters.sessions.schema import SessionSchema, load_session_schema
 from agenteval.adapters.values import total
 from agenteval.errors import UserError
-from agenteval.streams.agent_files import LARGEST, is_regular
+from agenteval.streams.files import LARGEST, is_regular
 from agenteval.streams.source import read_objects
 from agenteval.wire.records import Record
 

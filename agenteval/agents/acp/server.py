@@ -26,8 +26,8 @@ from agenteval.agents.acp.rpc import Message, RequestError
 from agenteval.agents.kinds import DEFAULT_TIMEOUT, NextCommand, SchemaAgent
 from agenteval.agents.session import DEFAULT_MAX_OUTPUT
 from agenteval.errors import CannotGoOn, ClosedPipe, UserError
+from agenteval.processes.pool import raise_on_signals
 from agenteval.processes.process import Command, failure_of, printed_lines
-from agenteval.processes.shutdown import raise_on_signals
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.output import Output
 from agenteval.streams.redaction import Redactor

@@ -19,7 +19,7 @@ from agenteval.cli.tool import tool
 from agenteval.cluster.dispatch import Dispatcher, failed_record, work_through
 from agenteval.cluster.ray_cluster import RayCluster, SlotRequest
 from agenteval.errors import UserError
-from agenteval.processes.shutdown import raise_on_signals
+from agenteval.processes.pool import raise_on_signals
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record, encode
 from agenteval.streams.output import open_output

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from agenteval.errors import UserError
-from agenteval.streams import agent_files, output
-from agenteval.streams.agent_files import (
+from agenteval.streams import files, output
+from agenteval.streams.files import (
     copy_regular,
     digest_of,
     is_regular,
@@ -30,13 +30,12 @@ OPENERS = {"open", "os.open", "io.open", "sqlite3.connect", "hashlib.file_digest
 METHODS = (".read_text", ".read_bytes", ".copy", ".copy2", ".copyfile", ".copytree")
 # Where a file may be opened in another way, and why.
 ALLOWED = {
-    "streams/agent_files.py": "the one place",
-    "streams/files.py": "creates files, with O_EXCL",
+    "streams/files.py": "the one place",
     "streams/output.py": "-o, which the user names: open_to_append() waits for no reader, what is written is watched",
     "processes/tree.py": "/proc",
     "processes/supervisor.py": "/proc",
-    "processes/remove_tree.py": "/proc",
     "processes/guardian.py": "/proc and /dev/null",
+    "processes/scratch.py:_mount_below": "/proc",
     "processes/scratch.py:_locked": "creates a file, with O_EXCL",
     "agents/acp/client.py": "opens step by step below a directory, with O_NOFOLLOW and O_NONBLOCK",
     "agents/sandbox.py": "/proc, the program that the user names, and a pipe of its own",
@@ -81,7 +80,7 @@ def test_no_file_is_opened_elsewhere() -> None:
         name = path.relative_to(ROOT / "agenteval").as_posix()
         for function, line in opens(path):
             found = {name, f"{name}:{function}"} & ALLOWED.keys()
-            assert found, f"agenteval/{name}:{line} opens a file: use streams/agent_files.py, or say in ALLOWED why not"
+            assert found, f"agenteval/{name}:{line} opens a file: use streams/files.py, or say in ALLOWED why not"
             used |= found
     assert used == set(ALLOWED), "an entry that nothing needs any more"
 
@@ -153,7 +152,7 @@ def test_a_copy_keeps_holes_and_mode(tmp_path: Path) -> None:
 
 
 def test_a_pipe_that_nobody_uses_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_files, "PIPE_PATIENCE", 0.2)
+    monkeypatch.setattr(files, "PIPE_PATIENCE", 0.2)
     monkeypatch.setattr(output, "PIPE_PATIENCE", 0.2)
     os.mkfifo(path := tmp_path / "pipe")
     with pytest.raises(OSError, match="is a named pipe that no program writes to"):
@@ -167,7 +166,7 @@ def test_a_pipe_that_nobody_uses_is_given_up(tmp_path: Path, monkeypatch: pytest
 
 def test_a_pipe_whose_program_is_slow_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that has it open and has not written yet counts, and one that comes later."""
-    monkeypatch.setattr(agent_files, "PIPE_PATIENCE", 0.2)
+    monkeypatch.setattr(files, "PIPE_PATIENCE", 0.2)
     os.mkfifo(path := tmp_path / "pipe")
     go_on = threading.Event()
 
