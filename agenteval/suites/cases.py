@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from agenteval.errors import BadRecord
+from agenteval.errors import BadRecord, MissingExtra, UserError
 from agenteval.streams.console import Console
 from agenteval.streams.text import counted, one_line, preview
 from agenteval.suites.documents import Found
@@ -106,7 +106,9 @@ def converted(
                 validate(prompt)
             if prompt["id"] in seen:
                 raise BadRecord(f'duplicate id "{prompt["id"]}"')
-        except BadRecord as error:
+        except MissingExtra:
+            raise
+        except (BadRecord, UserError) as error:  # UserError: a file of the case cannot be read
             console.refuse(where, str(error), "refused case")
             continue
         seen.add(prompt["id"])

@@ -20,7 +20,28 @@ SAMPLES: dict[str, list[Record]] = {
     "result": [RESULT, FAILED, {"id": "b", "output": "x"}],
     "trial": [TRIAL, {"id": "b", "input": "x", "k": 1, "trials": [{"trialNum": 1, "output": "x"}]}],
 }
-SAMPLES["any"] = [record for kind in SAMPLES.values() for record in kind]
+CHECKS: list[Record] = [
+    {"type": "contains", "value": "x", "ignoreCase": True, "name": "n", "weight": 2, "required": False},
+    {"type": "not-contains", "value": ["x", "y"]},
+    {"type": "equals", "value": "x"},
+    {"type": "starts-with", "value": "x"},
+    {"type": "regex", "value": "(x+)+y"},
+    {"type": "not-regex", "value": "x"},
+    {"type": "json-schema", "schema": {"type": "object", "properties": {"a": {"$ref": "#"}}}},
+    {"type": "tool-called", "tool": "n", "input": "x", "min": 1, "max": 2},
+    {"type": "tool-not-called", "tool": "n*", "input": "x"},
+    {"type": "tool-order", "tools": ["a", "n"]},
+    {"type": "skill-used", "skill": "s"},
+    {"type": "skill-not-used", "skill": "s"},
+    {"type": "file-exists", "path": "a/*.txt"},
+    {"type": "file-contains", "path": "stdin", "regex": "x"},
+    {"type": "max-duration", "value": "5m"},
+    {"type": "max-tokens", "value": 100},
+    {"type": "max-cost", "value": 0.5},
+]
+CHECKS.append({"type": "group", "checks": CHECKS[:3], "threshold": 0.5})
+SAMPLES["checked"] = [{**RESULT, "cwd": ".", "checks": CHECKS}, *({**RESULT, "checks": [one]} for one in CHECKS)]
+SAMPLES["any"] = [record for name, kind in SAMPLES.items() if name != "checked" for record in kind]
 
 text = st.text(max_size=20)
 numbers = st.one_of(

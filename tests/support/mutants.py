@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,3 +62,40 @@ def mutants(record: Record, *, values: list[Any] = ODD) -> Iterator[Record]:
         if path != ("id",):
             copy["id"] = f"{record['id']}-{number}"
         yield copy
+
+
+def mutated_lines(data: bytes, rng: random.Random) -> bytes:
+    """Returns a log with a few lines lost, doubled, cut off or changed in one place."""
+    lines = data.split(b"\n") if data.startswith(b"{") else [data]
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(lines))
+        how = rng.choice(["lose", "double", "cut", "flip", "change", "move"])
+        if how == "lose":
+            lines[at] = b""
+        elif how == "double":
+            lines.insert(at, lines[at])
+        elif how == "cut":
+            lines[at] = lines[at][: rng.randint(0, len(lines[at]))]
+        elif how == "flip" and lines[at]:
+            place = rng.randrange(len(lines[at]))
+            lines[at] = lines[at][:place] + bytes([rng.randrange(256)]) + lines[at][place + 1 :]
+        elif how == "move":
+            lines.append(lines.pop(at))
+        elif how == "change":
+            lines[at] = _changed(lines[at], rng)
+    return b"\n".join(lines)
+
+
+def _changed(line: bytes, rng: random.Random) -> bytes:
+    """Returns a line of JSON with an odd value in one place."""
+    try:
+        value = json.loads(line)
+        places = [path for path in paths(value) if path]
+        *way, last = rng.choice(places)
+        inner = value
+        for step in way:
+            inner = inner[step]
+        inner[last] = rng.choice(ODD)
+        return json.dumps(value).encode()
+    except (ValueError, IndexError, TypeError, KeyError, RecursionError):
+        return line
