@@ -111,6 +111,9 @@ def converted(
         except (BadRecord, UserError) as error:  # UserError: a file of the case cannot be read
             console.refuse(where, str(error), "refused case")
             continue
+        except Exception as error:
+            console.fault(where, error)
+            continue
         seen.add(prompt["id"])
         if case.lost:
             affected += 1

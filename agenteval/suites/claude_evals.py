@@ -39,8 +39,10 @@ def cases(path: str) -> Iterator[Found]:
 
 def _evals_of(plugin: str) -> str:
     manifest = file_in(plugin, ".claude-plugin/plugin.json", "plugin.json")
-    experimental = (read_json(manifest).get("experimental") or {}) if manifest else {}
-    evals = os.path.join(plugin, experimental.get("evals") or "evals")
+    given: Any = read_json(manifest) if manifest else {}
+    for name in ("experimental", "evals"):
+        given = given.get(name) if isinstance(given, dict) else None
+    evals = os.path.join(plugin, given if isinstance(given, str) and "\0" not in given else "evals")
     return evals if os.path.isdir(evals) else plugin
 
 

@@ -13,6 +13,7 @@ import msgspec
 from agenteval.errors import BadRecord, MissingExtra, UserError
 from agenteval.streams.files import read_given
 from agenteval.streams.jsonl import decode
+from agenteval.streams.text import one_line
 
 YAML = (".yaml", ".yml")
 FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -88,16 +89,19 @@ def read_yaml(text: str) -> Document:
         import yaml
     except ImportError:
         raise MissingExtra("YAML needs PyYAML", "suites") from None
-    loader = yaml.SafeLoader(text)
     try:
-        node = loader.get_single_node()
-        data = None if node is None else loader.construct_document(node)
+        loader = yaml.SafeLoader(text)
+        try:
+            node = loader.get_single_node()
+            data = None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or str(error)
+        reason = getattr(error, "problem", None) or one_line(str(error), 200)
         raise BadRecord(f"{f'line {mark.line + 1}: ' if mark else ''}is not YAML: {reason}") from None
-    finally:
-        loader.dispose()
+    except (ValueError, RecursionError) as error:  # such as a date that is none
+        raise BadRecord(f"is not YAML: {one_line(str(error), 200)}") from None
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     lists = {key.value: value for key, value in pairs if isinstance(value, yaml.SequenceNode)}
     if isinstance(node, yaml.SequenceNode):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
-from agenteval.errors import BadRecord, UserError
+from agenteval.errors import BadRecord, MissingExtra, UserError
 from agenteval.streams.jsonl import decode, encode
 from agenteval.streams.text import number_in
 from agenteval.suites.cases import Case, check_of, object_of, turns
@@ -44,10 +44,15 @@ def cases(path: str) -> Iterator[Found]:
     else:
         data = _loaded(path)
         data = {"tests": os.path.basename(path)} if isinstance(data, list) else data
+    if not isinstance(data, dict):
+        raise UserError(f"{path}: a configuration is an object with prompts and tests")
     default = data.get("defaultTest") or {}
     default = _loaded(os.path.join(folder, _plain(default))) if isinstance(default, str) else default
+    templates = data.get("assertionTemplates") or {}
+    if not isinstance(default, dict) or not isinstance(templates, dict):
+        raise UserError(f"{path}: defaultTest and assertionTemplates must be objects")
     prompts = [prompt for one in _list(data.get("prompts", "{{prompt}}")) for prompt in _prompts_in(one, folder)]
-    config = Config(folder, prompts, default, data.get("assertionTemplates") or {})
+    config = Config(folder, prompts, default, templates)
     test_number = 0
     for where, test in _tests(path, folder, data):
         if isinstance(test, BadRecord):
@@ -104,7 +109,8 @@ def _prompts_in(prompt: Any, folder: str) -> Iterator[tuple[str | BadRecord, str
 
 def _wants(test: Record, label: str) -> bool:
     wanted = test.get("prompts")
-    return not wanted or any(label == one or label.startswith(one.removesuffix("*") + ":") for one in _list(wanted))
+    names = map(str, _list(wanted))
+    return not wanted or any(label == name or label.startswith(name.removesuffix("*") + ":") for name in names)
 
 
 # --- tests --------------------------------------------------------------------------------------
@@ -126,22 +132,30 @@ def _tests(path: str, folder: str, data: Record) -> Iterator[tuple[str, Record |
             yield where, BadRecord("a scenario in another file cannot be read")
             continue
         for config, test in product(_list(scenario.get("config") or [{}]), _list(scenario.get("tests") or [{}])):
-            yield where, _merged(config, test)
+            try:
+                yield where, _merged(config, test)
+            except (TypeError, AttributeError):
+                yield where, BadRecord("config and tests of a scenario must be lists of objects")
 
 
 def _tests_in(pattern: str, where: str) -> Iterator[tuple[str, Record | BadRecord]]:
     for path in sorted(glob.glob(pattern)) or [pattern]:
-        if path.endswith(".csv"):
-            for line, cells in read_csv(path):
-                yield f"{path}:{line}", _test_of_row(cells)
-        elif path.endswith(DATA) and os.path.isfile(path):
-            document = read_document(path)
-            for index, test in enumerate(_list(document.data)):
-                line = document.lines[""][index] if "" in document.lines else 1
-                yield f"{path}:{line}", test if isinstance(test, dict | BadRecord) else BadRecord("must be an object")
-        else:
-            reason = "is a program" if path.endswith(CODE) else "no such file, or not one with tests"
-            yield where, BadRecord(f"{path}: {reason}")
+        try:
+            if path.endswith(".csv"):
+                for line, cells in read_csv(path):
+                    yield f"{path}:{line}", _test_of_row(cells)
+            elif path.endswith(DATA) and os.path.isfile(path):
+                document = read_document(path)
+                for index, test in enumerate(_list(document.data)):
+                    line, is_test = document.lines[""][index] if "" in document.lines else 1, dict | BadRecord
+                    yield f"{path}:{line}", test if isinstance(test, is_test) else BadRecord("must be an object")
+            else:
+                reason = "is a program" if path.endswith(CODE) else "no such file, or not one with tests"
+                yield where, BadRecord(f"{path}: {reason}")
+        except MissingExtra:
+            raise
+        except (BadRecord, UserError) as error:
+            yield where, BadRecord(str(error) if isinstance(error, UserError) else f"{path}: {error}")
 
 
 def _test_of_row(cells: list[tuple[str, str]]) -> Record:
