@@ -44,7 +44,7 @@ def test_its_steps_run_one_after_another(tmp_path: Path) -> None:
         shown[step["name"]] = run("/bin/bash", "-e", "-o", "pipefail", "-c", lines, cwd=here, env=env).expect(0)
     assert [record["score"]["pass"] for record in read(here / "build" / "graded.jsonl")] == [True, True, False]
     assert "== largest" in shown["Show what did not pass"].stdout
-    assert shown["Gate"].stdout.startswith("pass  passRate >= 0.6: 0.666667 (2 of 3 passed")
+    assert shown["Gate"].stdout.startswith("pass  passRate 0.667 ≥ 0.6 (2 of 3 passed")
     assert "gate passed" in (tmp_path / "summary.md").read_text()
     uploads = found["jobs"]["evaluate"]["steps"][-1]["with"]["path"].split()
     made = [path for path in uploads if (tmp_path / path).exists()]
@@ -58,4 +58,4 @@ def test_its_gate_stops_a_bad_agent(tmp_path: Path) -> None:
     (tmp_path / "build" / "graded.jsonl").write_text(json.dumps(record))
     env = {"GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
     done = run("/bin/bash", "-e", "-c", gate["run"], cwd=tmp_path, env=env).expect(1)
-    assert "FAIL  passRate >= 0.6: 0 " in done.stdout and "gate not passed" in (tmp_path / "summary.md").read_text()
+    assert "FAIL  passRate 0 ≥ 0.6 " in done.stdout and "gate not passed" in (tmp_path / "summary.md").read_text()

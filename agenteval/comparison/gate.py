@@ -30,6 +30,7 @@ OLD_NAME = re.compile(r"pass(At|Exp)([1-9][0-9]{0,5})")  # of an unbiased estima
 NOT_GRADED = "nothing is graded"
 NOT_TRIALS = "these are results, not trials"
 GRADED_RATE = "gradedRate"
+COST_NAME = "costUsd"
 NOT_REPORTED = "no agent reported it"
 ROUNDING = 1e-9  # a mean of ten scores of 0.7 is 0.6999999999999998
 
@@ -156,7 +157,7 @@ class RunFigures:
             return GateFigure(None, "no times recorded")
         clusters = self._timed if self.summary.trials else None
         interval = bounds(percentile_interval(durations, p, clusters, self.level))
-        return GateFigure(percentile(sorted(durations), p), f"ms, over {len(durations):,}", interval)
+        return GateFigure(percentile(sorted(durations), p), f"over {len(durations):,}", interval)
 
     def total(self, *names: str) -> GateFigure:
         """The sum of what agents reported."""
@@ -239,7 +240,7 @@ FIGURES: dict[str, Callable[[RunFigures], GateFigure]] = {
     "p50": lambda run: run.latency(0.5),
     "p90": lambda run: run.latency(0.9),
     "p99": lambda run: run.latency(0.99),
-    "costUsd": lambda run: run.total(COST),
+    COST_NAME: lambda run: run.total(COST),
     "tokens": lambda run: run.total("input_tokens", "output_tokens"),
 }
 TIMES = ("p50", "p90", "p99")
@@ -266,11 +267,6 @@ class Threshold(NamedTuple):
     name: str
     limit: float
     least: bool
-
-    @property
-    def text(self) -> str:
-        """The condition as the user would write it."""
-        return f"{self.name} {'>=' if self.least else '<='} {self.limit:g}"
 
 
 class Checked(NamedTuple):

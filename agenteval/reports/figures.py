@@ -1,16 +1,26 @@
 """Figures as text: rates, scores, intervals, differences and durations; what is not known is a dash."""
 
+import math
+
 from agenteval.streams.rows import groups_at
 from agenteval.streams.text import one_line
 from agenteval.wire.records import GraderResult, Interval, Record
 
 UNKNOWN = "–"
 LONGEST_GROUP = 120
+MOST_DECIMALS = 12
 
 
 def number(value: float | None, digits: int = 3) -> str:
     """The number with so many decimals."""
     return UNKNOWN if value is None else f"{value:.{digits}f}"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """The number with so many significant digits, but never fewer than its whole part has; no zeros at its end."""
+    decimals = digits - 1 - math.floor(math.log10(abs(value))) if value else 0
+    text = f"{value:,.{min(max(decimals, 0), MOST_DECIMALS)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def whole(value: float | None) -> str:

@@ -1,9 +1,10 @@
 """ae-show: one record as lines for a terminal: what was asked, every step with its time, the answer and the verdict."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from agenteval.reports.answers import EPOCH, ReportedAnswer
+from agenteval.reports.edits import edit_of
 from agenteval.reports.figures import dollars, duration_text, whole
 from agenteval.reports.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, paint, wrap
 from agenteval.streams.text import counted, one_line, pretty_json, screen_lines
@@ -12,6 +13,7 @@ from agenteval.wire.row import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED, Attemp
 
 FOLD_ABOVE, HEAD, TAIL = 12, 7, 4  # lines of a long text that are shown
 NESTED = "│ "
+DIFF_COLORS = {"+": GREEN, "-": RED, "@": CYAN, "*": CYAN}
 TEXT_COLORS = {"thought": DIM, "message": "", "plan": CYAN}
 ALONE = ("command", "cmd", "script", "code", "query", "pattern", "file_path", "path", "url")
 OUTCOMES = {PASS: "pass", FAIL: "FAIL", ERROR: "error", GRADER_ERROR: "no grade", UNGRADED: "ungraded"}
@@ -92,16 +94,19 @@ def block(title: str, text: str, view: View, color: str = BOLD, *, always: bool 
         yield from body(text, view) if text else ()
 
 
-def body(text: str, view: View, color: str = "", indent: str = "  ") -> Iterator[str]:
-    """The text, wrapped and indented; the middle of a long one is left out unless all is wanted."""
-    lines = [part for line in screen_lines(text.strip("\n")) for part in wrap(line, view.width - len(indent))]
+def body(text: str, view: View, color: str | Mapping[str, str] = "", indent: str = "  ") -> Iterator[str]:
+    """The text, wrapped and indented; the middle of a long one is left out unless all is wanted.
+
+    In place of one colour there may be one for each first character of a line.
+    """
+    lines = [
+        paint(part, color if isinstance(color, str) else color.get(line[:1], ""), view.color)
+        for line in screen_lines(text.strip("\n"))
+        for part in wrap(line, view.width - len(indent))
+    ]
     if not view.full and len(lines) > FOLD_ABOVE:
-        left_out = len(lines) - HEAD - TAIL
-        note = paint(f"… {counted(left_out, 'line')} more (--full shows all)", DIM, view.color)
-        shown = [paint(line, color, view.color) for line in (*lines[:HEAD], *lines[-TAIL:])]
-        lines = [*shown[:HEAD], note, *shown[HEAD:]]
-    else:
-        lines = [paint(line, color, view.color) for line in lines]
+        note = paint(f"… {counted(len(lines) - HEAD - TAIL, 'line')} more (--full shows all)", DIM, view.color)
+        lines = [*lines[:HEAD], note, *lines[-TAIL:]]
     yield from (f"{indent}{line}".rstrip() for line in lines)
 
 
@@ -118,7 +123,11 @@ def _step_lines(number: int, step: Step, view: View, start: float | None) -> Ite
         status = one_line(step.status or "", 40)
         title = f"{number}  {one_line(step.name or 'tool', 80)}  {status}{took}{when}".rstrip()
         yield from (paint(line, RED if failed else CYAN, view.color) for line in wrap(title, view.width))
-        yield from body(value_text(step.input), view) if step.input is not None else ()
+        if edit := edit_of(step.name or "", step.input):
+            yield from body(value_text(edit.rest), view) if edit.rest else ()
+            yield from body(edit.diff or "(no change)", view, DIFF_COLORS)
+        elif step.input is not None:
+            yield from body(value_text(step.input), view)
         if step.output not in (None, ""):
             yield paint("  →", DIM, view.color)
             yield from body(value_text(step.output), view, RED if failed else "", "    ")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agenteval.statistics.samples import pass_exp
-from tests.support.tool import Done, Record, jsonl, run, write
+from tests.support.tool import Done, Record, jsonl, on_terminal, run, write
 
 
 def graded(number: int, passed: bool = True, **fields: object) -> Record:
@@ -76,8 +76,8 @@ def test_conditions_on_results(condition: str, code: int) -> None:
 def test_a_line_has_figure_limit_and_interval() -> None:
     done = gate("--min", "passRate=0.9", "--max", "errorRate=0.02").expect(1)
     first, second = done.stdout.splitlines()
-    assert first.startswith("FAIL  passRate >= 0.9: 0.8 (8 of 10 passed, all graded; 95 % interval 0.49")
-    assert second.startswith("pass  errorRate <= 0.02: 0 (0 of 10 agents failed; 95 % interval 0 to 0.27")
+    assert first.startswith("FAIL  passRate 0.8 ≥ 0.9 (8 of 10 passed, all graded; 95 % interval 0.49")
+    assert second.startswith("pass  errorRate 0 ≤ 0.02 (0 of 10 agents failed; 95 % interval 0 to 0.27")
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,8 @@ def test_failed_agents_and_grader_errors_count() -> None:
     records = [*RESULTS, FAILED, ERRED]
     done = gate("--max", "errorRate=0.05", "--max", "graderErrors=0", "--max", "ungradedRate=0.05", records=records)
     first, *lines = done.expect(1).stdout.splitlines()
-    assert first == "FAIL  gradedRate >= 0.95: 0.916667 (11 of 12 graded: 1 grader error)"
-    assert [line.partition(":")[2].partition(" (")[0] for line in lines] == [
-        " 0.0833333",
-        " 1",
-        " 0.0833333",
-    ]
+    assert first == "FAIL  gradedRate 0.917 ≥ 0.95 (11 of 12 graded: 1 grader error)"
+    assert [line.split()[2] for line in lines] == ["0.0833", "1", "0.0833"]
     args = ["--min", "passRate=0.1", "--min-graded", "0.9"]
     assert "8 of 11 passed, 11 of 12 graded: 1 grader error;" in gate(*args, records=records).expect(0).stdout
 
@@ -114,7 +110,7 @@ def test_failed_agents_and_grader_errors_count() -> None:
 def test_what_is_not_known_does_not_pass(name: str) -> None:
     records = [{key: value for key, value in record.items() if key != "timing"} for record in RESULTS]
     done = gate("--max", f"{name}=1e9", records=records).expect(1)
-    assert done.stdout.startswith(f"FAIL  {name} <= 1e+09: not known: ")
+    assert re.match(rf"FAIL  {name} ≤ (\$?1,000,000,000|1,000,000 s): not known \(", done.stdout)
 
 
 @pytest.mark.parametrize("records", [[], [{"id": "a", "output": "x"}], [FAILED], [ERRED]])
@@ -151,17 +147,17 @@ def test_a_wrong_condition_is_a_usage_error(args: str, says: str) -> None:
 def test_trials_are_estimated_without_bias_and_clustered() -> None:
     args = ["--min", "passRate=0.8", "--min", "pass^2=0.7", "--min", "pass^K=0.5", "--min", "pass@K=1"]
     lines = gate(*args, "--min", "pass@5=0", records=TRIALS).expect(1).stdout.splitlines()
-    assert lines[0].startswith("pass  passRate >= 0.8: 0.8125 (13 of 16 passed, all graded; ")
+    assert lines[0].startswith("pass  passRate 0.812 ≥ 0.8 (13 of 16 passed, all graded; ")
     two = sum(pass_exp(4, passed, 2) or 0 for passed in PASSES) / 4
-    assert f": {two:.6g} (over 4 prompts, all graded; " in lines[1]
-    assert ": 0.5 (over 4 prompts, " in lines[2] and ": 1 (over 4 prompts, " in lines[3]
-    assert lines[4] == "FAIL  pass@5 >= 0: not known: no prompt has 5 graded trials"
+    assert f" {two:.3g} ≥ 0.7 (over 4 prompts, all graded; " in lines[1]
+    assert " 0.5 ≥ 0.5 (over 4 prompts, " in lines[2] and " 1 ≥ 1 (over 4 prompts, " in lines[3]
+    assert lines[4] == "FAIL  pass@5 ≥ 0: not known (no prompt has 5 graded trials)"
     wilson = "0.5699"  # the lower bound if 16 trials were independent
     assert wilson not in lines[0]
 
 
 def value(line: str) -> float:
-    return float(line.partition(": ")[2].partition(" ")[0])
+    return float(line.split()[2])
 
 
 def test_a_figure_is_called_what_the_record_calls_it() -> None:
@@ -174,8 +170,8 @@ def test_without_the_fields_the_plug_in_values_are_computed() -> None:
     args = ["--min", "passAtK=0", "--min", "passExpK=0", "--min", "pass^K=0"]
     at, exp, unbiased = map(value, gate(*args, records=TRIALS).expect(0).stdout.splitlines())
     rates = [passes / 4 for passes in PASSES]
-    assert at == pytest.approx(sum(1 - (1 - rate) ** 4 for rate in rates) / 4, abs=1e-6)
-    assert exp == pytest.approx(sum(rate**4 for rate in rates) / 4, abs=1e-6)
+    assert at == pytest.approx(sum(1 - (1 - rate) ** 4 for rate in rates) / 4, abs=5e-4)
+    assert exp == pytest.approx(sum(rate**4 for rate in rates) / 4, abs=5e-4)
     assert unbiased == 0.5
 
 
@@ -193,7 +189,7 @@ def test_answers_that_are_not_graded_do_not_leave_the_denominator_in_silence(
     records = [*(graded(number) for number in range(3)), *UNGRADED, *GRADER_ERRORS]
     first, second = gate("--min", condition, *confident, records=records).expect(1).stdout.splitlines()
     missing = "3 of 10 graded: 4 ungraded, 3 grader errors"
-    assert first == f"FAIL  gradedRate >= 0.95: 0.3 ({missing})"
+    assert first == f"FAIL  gradedRate 0.3 ≥ 0.95 ({missing})"
     assert second.startswith("FAIL  ") and missing in second
     done = gate("--min", condition, *confident, "--min-graded", "0.3", records=records).expect(0)
     assert done.stdout.startswith("pass  ") and missing in done.stdout
@@ -202,7 +198,7 @@ def test_answers_that_are_not_graded_do_not_leave_the_denominator_in_silence(
 def test_what_is_missing_fails_a_gate_on_cost_too() -> None:
     records = [*RESULTS, ERRED]
     lines = gate("--max", "costUsd=5", records=records).expect(1).stdout.splitlines()
-    assert [line.partition(":")[0] for line in lines] == ["FAIL  gradedRate >= 0.95", "pass  costUsd <= 5"]
+    assert [line.partition(" (")[0] for line in lines] == ["FAIL  gradedRate 0.909 ≥ 0.95", "pass  costUsd $5 ≤ $5"]
 
 
 def test_one_in_twenty_may_be_missing() -> None:
@@ -219,7 +215,7 @@ def test_trials_that_are_not_graded_do_not_pass() -> None:
         del entry["pass"]
         entry["graderError"] = "g: exit 2"
     lines = gate("--min", "passRate=0.9", "--min", "pass^K=0.9", records=records).expect(1).stdout.splitlines()
-    assert lines[0] == "FAIL  gradedRate >= 0.95: 0.875 (14 of 16 graded: 2 grader errors)"
+    assert lines[0] == "FAIL  gradedRate 0.875 ≥ 0.95 (14 of 16 graded: 2 grader errors)"
     assert all(line.startswith("FAIL") for line in lines)
     assert "over 3 of 4 prompts with 4 graded trials" in lines[2]
 
@@ -228,8 +224,8 @@ def test_a_category_that_is_not_graded_does_not_pass() -> None:
     records = [*(graded(number) for number in range(40)), {**graded(41), "metadata": {"category": "rare"}}, UNGRADED[0]]
     records[-1]["metadata"] = {"category": "rare"}
     done = gate("--min", "passRate=0.9", "--by", "category", records=records).expect(1)
-    assert "FAIL  gradedRate >= 0.95 [rare]: 0.5 (1 of 2 graded: 1 ungraded)" in done.stdout
-    assert done.stdout.startswith("pass  passRate >= 0.9: ")
+    assert "FAIL  [rare] gradedRate 0.5 ≥ 0.95 (1 of 2 graded: 1 ungraded)" in done.stdout
+    assert done.stdout.startswith("pass  passRate 1 ≥ 0.9 (")
 
 
 @pytest.mark.parametrize(
@@ -247,14 +243,14 @@ def test_a_key_that_no_record_has_does_not_pass(key: str, says: str) -> None:
 
 def test_by_category() -> None:
     done = gate("--min", "passRate=0.8", "--by", "metadata.category").expect(0)
-    assert re.findall(r"passRate >= 0.8(?: \[(\w+)\])?: ([\d.]+)", done.stdout) == [
+    assert re.findall(r"(?:\[(\w+)\] )?passRate ([\d.]+) ≥ 0.8", done.stdout) == [
         ("", "0.8"),
         ("even", "0.8"),
         ("odd", "0.8"),
     ]
     worse = [*RESULTS, graded(10, False)]
     done = gate("--min", "passRate=0.7", "--by", "category", records=worse).expect(1)
-    assert "FAIL  passRate >= 0.7 [even]: 0.666667" in done.stdout and "pass  passRate >= 0.7: " in done.stdout
+    assert "FAIL  [even] passRate 0.667 ≥ 0.7" in done.stdout and "pass  passRate 0.727 ≥ 0.7 (" in done.stdout
 
 
 def test_a_category_fails_only_where_that_is_shown() -> None:
@@ -266,14 +262,14 @@ def test_a_category_fails_only_where_that_is_shown() -> None:
     shown = gate("--min", "passRate=0.8", "--by", "category", "--shown", records=records).expect(0)
     assert shown.stdout.count("pass  ") == 22, "the whole run, twenty categories, and the one that all are in"
     assert re.search(
-        r"\[c0\]: 0.666667 .*95 % interval .*, adjusted for 21 categories, upper bound counts\)", shown.stdout
+        r"\[c0\] passRate 0.667 .*95 % interval .*, adjusted for 21 categories, upper bound counts\)", shown.stdout
     )
     never = [
         graded(n, ok or n < 60, metadata={"category": f"c{n // 12}"}) for n, ok in enumerate([*passed, *[False] * 12])
     ]
     done = gate("--min", "passRate=0.8", "--by", "category", "--shown", records=never).expect(1)
-    assert [line[:31] for line in done.stdout.splitlines() if line.startswith("FAIL")] == [
-        "FAIL  passRate >= 0.8 [c5]: 0 ("
+    assert [line[:29] for line in done.stdout.splitlines() if line.startswith("FAIL")] == [
+        "FAIL  [c5] passRate 0 ≥ 0.8 ("
     ]
     both = gate("--min", "passRate=0.8", "--confident", "--shown").expect(2)
     assert "give one of them" in both.stderr
@@ -287,7 +283,7 @@ def test_the_job_summary_is_appended(tmp_path: Path) -> None:
     run("ae-gate", file, "--min", "passRate=0.9", "--summary", summary).expect(1)
     text = summary.read_text()
     assert text.startswith("# Job\n### a\\|b.jsonl: gate passed\n")
-    assert "| ✅ | `passRate >= 0.8` | 0.8 | 0.49" in text and "| ❌ | `passRate >= 0.9` | 0.8 |" in text
+    assert "| ✅ | `passRate ≥ 0.8` | 0.8 | 0.49" in text and "| ❌ | `passRate ≥ 0.9` | 0.8 |" in text
     assert text.count("- **Pass rate**: 8/10 (80.0%)") == 2
 
 
@@ -301,3 +297,34 @@ def test_records_with_one_id_are_reported(tmp_path: Path) -> None:
     file = write(tmp_path / "graded.jsonl", graded, graded, graded | {"id": "b"})
     done = run("ae-gate", file.name, "--min", "passRate=0.5", cwd=tmp_path).expect(0)
     done.says("graded.jsonl: 1 record with the id of an earlier one: a; each counts")
+
+
+def test_units_and_as_many_digits_as_tell_the_figure_from_its_limit() -> None:
+    records = [graded(number, timing={"total": 27_640 + number, "costUsd": 2.00004}) for number in range(10)]
+    limits = ["p50=30s", "p50=27.6s", "p90=90s", "costUsd=20", "costUsd=1000", "tokens=5", "errors=2"]
+    args = [word for limit in limits for word in ("--max", limit)]
+    lines = gate(*args, records=records).expect(1).stdout.splitlines()
+    assert [line.partition(" (")[0] for line in lines] == [
+        "pass  p50 27.6 s ≤ 30 s",
+        "FAIL  p50 27.64 s ≤ 27.6 s",
+        "pass  p90 27.6 s ≤ 1m 30s",
+        "FAIL  costUsd $20.0004 ≤ $20",
+        "pass  costUsd $20 ≤ $1,000",
+        "FAIL  tokens ≤ 5: not known",
+        "pass  errors 0 ≤ 2",
+    ]
+
+
+def test_on_a_terminal(tmp_path: Path) -> None:
+    write(tmp_path / "in.jsonl", *RESULTS)
+    args = ("in.jsonl", "--min", "passRate=0.9", "--max", "errors=2")
+    wide = on_terminal("ae-gate", *args, cwd=tmp_path, columns=120).stdout.splitlines()
+    assert wide[0].startswith("\x1b[31mFAIL\x1b[0m  passRate 0.8 ≥ 0.9 \x1b[2m(8 of 10") and len(wide) == 2
+    assert wide[1].startswith("\x1b[32mpass\x1b[0m  errors 0 ≤ 2")
+    narrow = on_terminal("ae-gate", *args, cwd=tmp_path, columns=44, env={"NO_COLOR": "1"}).stdout
+    assert narrow.splitlines() == [
+        "FAIL  passRate 0.8 ≥ 0.9",
+        "      8 of 10 passed, all graded; 95 %",
+        "      interval 0.49 to 0.943",
+        "pass  errors 0 ≤ 2 (of 10 records)",
+    ]

@@ -168,3 +168,36 @@ def test_screen_lines() -> None:
 def test_what_is_not_there_has_no_line() -> None:
     [answer] = answers_in(check({"id": "a", "output": ""}, RowWithSteps))
     assert list(timeline_lines(answer, View(80))) == ["== a", "ungraded", "", "Output", "  (empty)", ""]
+
+
+PATCH = "*** Begin Patch\n*** Update File: a.py\n-old\n+new\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "shown"),
+    [
+        ("Edit", {"file_path": "a.py", "old_string": "x\nold", "new_string": "x\nnew"}, "a.py\n   x\n  -old\n  +new"),
+        ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "x"}, "a.py\n  (no change)"),
+        ("str_replace_editor", {"command": "str_replace", "path": "a", "old_str": "b", "new_str": ""}, "path: a\n  -b"),
+        ("Write", {"file_path": "a.py", "content": "one\ntwo\n"}, "a.py\n  +one\n  +two"),
+        ("MultiEdit", {"edits": [{"oldText": "a", "newText": "b"}] * 2}, "ms\n  -a\n  +b\n  @@\n  -a\n  +b"),
+        ("apply_patch", {"input": PATCH}, "ms\n  " + PATCH.replace("\n", "\n  ")),
+        ("shell", {"command": ["apply_patch", PATCH]}, "ms\n  " + PATCH.replace("\n", "\n  ")),
+        ("Edit", PATCH, "ms\n  " + PATCH.replace("\n", "\n  ")),
+        ("Edit", {"old_string": ["odd"], "new_string": 1}, "new_string: 1"),
+        ("Grep", {"path": "a", "content": "x"}, "content: x"),
+    ],
+)
+def test_edits_are_shown_as_diffs(name: str, given: object, shown: str) -> None:
+    step = {"type": "tool_call", "name": name, "status": "completed", "duration": 1, "input": given}
+    done = run("ae-show", stdin=jsonl({**PASSED, "trajectory": [step]})).expect(0, stderr="")
+    assert f"{shown}\n" in done.stdout
+
+
+def test_a_diff_on_a_terminal_has_colours_and_hostile_text_none(tmp_path: Path) -> None:
+    given = {"file_path": EVIL, "old_string": f"a\n{EVIL}", "new_string": "a\n" + "b" * 200}
+    step = {"type": "tool_call", "name": "Edit", "input": given}
+    file = write(tmp_path / "in.jsonl", {**PASSED, "trajectory": [step]})
+    shown = on_terminal("ae-show", file, cwd=tmp_path, env={"PAGER": "cat"}).expect(0).stdout
+    assert "\x1b[31m-␛]0;owned␇" in shown and shown.count("\x1b[32mb") == 2 and "\x1b[32m+b" in shown
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", COLORS.sub("", shown))

@@ -16,6 +16,7 @@ from agenteval.cli.options import (
 )
 from agenteval.cli.tool import tool
 from agenteval.comparison.gate import (
+    COST_NAME,
     NAMES,
     OLD_NAME,
     TIMES,
@@ -28,20 +29,32 @@ from agenteval.comparison.gate import (
     is_rate,
 )
 from agenteval.errors import FAILED, OK, CannotGoOn, UserError
-from agenteval.reports.figures import UNKNOWN
+from agenteval.reports.figures import UNKNOWN, duration_text, significant
+from agenteval.reports.forms import ReportContext, context_of
 from agenteval.reports.markup import inline, table
 from agenteval.reports.run_summary import grade_facts, run_facts
+from agenteval.reports.terminal import DIM, GREEN, RED, paint, wrap
 from agenteval.streams.console import Console
 from agenteval.streams.files import make_directories
 from agenteval.streams.output import Output, open_to_append
 from agenteval.streams.rows import NO_GROUP, KeyUse, groups_at, read_rows
 from agenteval.streams.source import Source
-from agenteval.streams.text import counted, first_few, number_in, one_line, parse_milliseconds
+from agenteval.streams.text import (
+    GAP,
+    as_lines,
+    counted,
+    first_few,
+    number_in,
+    one_line,
+    parse_milliseconds,
+    width,
+)
 from agenteval.wire.row import Row
 
 NAME = "ae-gate"
 PASS, FAIL = "pass", "FAIL"
 NAME_SHOWN = 60
+DIGITS, MOST_DIGITS = 3, 10
 EXIT_1 = (
     "a condition does not hold, a figure is not known, too few records are graded, no record has the key of --by, "
     "or lines were refused"
@@ -117,24 +130,61 @@ def append_summary(path: str, text: str) -> None:
 # --- as text ------------------------------------------------------------------------------------
 
 
+def amount(name: str, value: float, digits: int = DIGITS) -> str:
+    """The value of a figure in its unit, with so many significant digits."""
+    if name == COST_NAME:
+        return f"${significant(value, digits)}"
+    if name not in TIMES:
+        return significant(value, digits)
+    if value < 1000 or digits > DIGITS:
+        return f"{significant(value, digits)} ms" if value < 1000 else f"{significant(value / 1000, digits)} s"
+    return f"{significant(value / 1000, digits)} s" if value < 60_000 else duration_text(value)
+
+
 def value_text(checked: Checked) -> str:
-    """The figure of a condition."""
-    return UNKNOWN if checked.figure.value is None else f"{checked.figure.value:.6g}"
+    """The figure of a condition, with so many digits that it differs from its limit where the two differ."""
+    name, limit, value = checked.condition.name, checked.condition.limit, checked.figure.value
+    if value is None:
+        return UNKNOWN
+    more = range(DIGITS, MOST_DIGITS) if value != limit else ()
+    texts = (amount(name, value, digits) for digits in more)
+    return next((text for text in texts if text != as_given(name, limit)), amount(name, value))
 
 
-def line(checked: Checked) -> str:
-    """One condition on one line."""
+def as_given(name: str, limit: float) -> str:
+    """A limit with all of its digits, in the unit of its figure."""
+    in_minutes = name in TIMES and 60_000 <= limit < 3_600_000 and limit % 1000 == 0
+    return amount(name, limit, DIGITS if in_minutes else MOST_DIGITS)
+
+
+def limit_text(condition: Threshold) -> str:
+    """The limit of a condition as the user gave it, in the unit of its figure."""
+    return f"{'≥' if condition.least else '≤'} {as_given(condition.name, condition.limit)}"
+
+
+def interval_text(checked: Checked) -> str:
+    """The interval of a figure, low to high; empty if it has none."""
+    return " to ".join(amount(checked.condition.name, end) for end in checked.figure.interval or ())
+
+
+def lines(checked: Checked, context: ReportContext) -> list[str]:
+    """One condition: on one line or, on a narrow terminal, on several."""
     figure, condition = checked.figure, checked.condition
-    group = f" [{one_line(checked.group, NAME_SHOWN)[:NAME_SHOWN]}]" if checked.group else ""
+    group = f"[{one_line(checked.group, NAME_SHOWN)[:NAME_SHOWN]}] " if checked.group else ""
+    word = PASS if checked.holds else FAIL
     if figure.value is None:
-        return f"{FAIL}  {condition.text}{group}: not known: {figure.over}"
-    text = f"{PASS if checked.holds else FAIL}  {condition.text}{group}: {value_text(checked)} ({figure.over}"
-    if figure.interval is not None:
-        low, high = figure.interval
-        text += f"; 95 % interval {low:.6g} to {high:.6g}"
-    if checked.bound:
-        text += f", {checked.bound} bound counts"
-    return text + ")"
+        statement, details = f"{group}{condition.name} {limit_text(condition)}: not known", figure.over
+    else:
+        statement, details = f"{group}{condition.name} {value_text(checked)} {limit_text(condition)}", figure.over
+        details += f"; 95 % interval {interval_text(checked)}" if figure.interval is not None else ""
+        details += f", {checked.bound} bound counts" if checked.bound else ""
+    mark = paint(word, GREEN if checked.holds else RED, context.color)
+    room = context.width - len(word) - len(GAP)
+    if not context.terminal or width(f"{statement} ({details})") <= room:
+        return [f"{mark}{GAP}{statement} {paint(f'({details})', DIM, context.color)}"]
+    first, *more = wrap(statement, room)
+    more += [paint(line, DIM, context.color) for line in wrap(details, room)]
+    return [f"{mark}{GAP}{first}", *(" " * (len(word) + len(GAP)) + line for line in more)]
 
 
 def job_summary(run: RunFigures, checks: Sequence[Checked], title: str, passed: bool) -> str:
@@ -142,9 +192,10 @@ def job_summary(run: RunFigures, checks: Sequence[Checked], title: str, passed: 
     rows = [
         [
             "✅" if found.holds else "❌",
-            f"`{found.condition.text}`" + (f" ({inline(found.group)})" if found.group else ""),
-            value_text(found),
-            "" if found.figure.interval is None else " to ".join(f"{end:.6g}" for end in found.figure.interval),
+            f"`{found.condition.name} {limit_text(found.condition)}`"
+            + (f" ({inline(found.group)})" if found.group else ""),
+            inline(value_text(found)),
+            inline(interval_text(found)),
             inline(found.figure.over),
         ]
         for found in checks
@@ -235,8 +286,9 @@ def main(
     use = KeyUse("--by", by) if by else None
     whole, groups = read_figures(source, console, use)
     checks = check_run(whole, groups, conditions, GateRule(confident, shown, min_graded))
+    context = context_of(target)
     for checked in checks:
-        target.write_bytes(f"{line(checked)}\n".encode())
+        target.write_bytes(as_lines(lines(checked, context)))
     target.close()
     if not whole.graded:
         console.say(f"{source.name}: nothing is graded, so nothing passes")
