@@ -282,6 +282,7 @@ def test_help_is_a_page_to_work_from(name: str) -> None:
         assert part in done.stdout, f"{part!r} is missing{done}"
     examples = examples_in(done.stdout)
     assert 2 <= len(examples) <= 8, done
+    assert [line for line in example_lines(done.stdout) if len(line) > 80] == []
     for example in examples:
         check_example(example)
 
@@ -315,8 +316,13 @@ def test_short_help(name: str) -> None:
 
 
 def examples_in(page: str) -> list[str]:
-    lines = page.partition("\nExamples:\n")[2].split("\n\n")[0].splitlines()
-    return [line.strip() for line in lines if line.startswith("  ") and not line.startswith("   ")]
+    lines = example_lines(page)
+    whole = re.sub(r" \\\n +", " ", "\n".join(lines)).splitlines()
+    return [line.strip() for line in whole if re.match("  [^ #]", line)]
+
+
+def example_lines(page: str) -> list[str]:
+    return page.partition("\nExamples:\n")[2].split("\n\n")[0].splitlines()
 
 
 def check_example(example: str) -> None:

@@ -1,4 +1,7 @@
-"""Wraps a help page to the width of the terminal; examples keep their lines, so that they can be copied."""
+"""Wraps a help page to the width of the terminal.
+
+Examples can be copied: one that is longer than 80 columns is broken between its options, with a backslash.
+"""
 
 import re
 from collections.abc import Iterator
@@ -11,6 +14,8 @@ WIDEST = 100
 NO_TERMINAL = 80  # columns of a page that goes to a pipe
 NARROW = 60  # columns below which an option and its text are not side by side
 DEEP = 6  # columns by which the text below an option is indented
+EXAMPLE = 80  # columns of an example
+SHELL_WORD = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])+""")
 DEFINITION = re.compile(r"(\s*\S+(?: \S+)*\s{2,})\S")  # a term, a gap, and what it means
 
 
@@ -26,11 +31,33 @@ def wrap_page(text: str, columns: int) -> str:
     for indented, group in groupby(text.splitlines(), key=lambda line: line[:1] == " "):
         block = list(group)
         if indented and heading.startswith("Example"):
-            lines += block
+            lines += [part for line in block for part in wrap_example(line)]
         else:
             lines += [part for item in _items(block) for part in _wrap_item(item, columns)]
             heading = heading if indented else block[-1]
     return "\n".join(lines)
+
+
+def wrap_example(line: str) -> list[str]:
+    """Returns a command as lines that can be copied, broken before options and pipes where it is too long."""
+    if len(line) <= EXAMPLE:
+        return [line]
+    indent = " " * _indent(line)
+    parts: list[str] = []  # an option with its value, a command with its first arguments
+    for word in SHELL_WORD.findall(line):
+        if not parts or word.startswith(("-", "|", "&&", "#")):
+            parts.append(word)
+        else:
+            parts[-1] += f" {word}"
+    comment = [f"{indent}{parts.pop()}"] if parts[-1].startswith("#") else []
+    lines = [indent + parts[0]]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(part) + len("  \\") <= EXAMPLE:
+            lines[-1] += f" {part}"
+        else:
+            lines[-1] += " \\"
+            lines.append(f"{indent}    {part}")
+    return comment + lines
 
 
 def _items(block: list[str]) -> Iterator[list[str]]:

@@ -22,6 +22,7 @@ Forms:
 
 Examples:
   this is a command that must not be wrapped at all
+  ae-example --one 'a -b | c' --two "it's \\" -d" --three value | next -x 1 | and --one-more  # why
 """
 WRAPPED = """\
 One line that is long enough
@@ -41,12 +42,16 @@ Forms:
   too long
 
 Examples:
-  this is a command that must not be wrapped at all"""
+  this is a command that must not be wrapped at all
+  # why
+  ae-example --one 'a -b | c' --two "it's \\" -d" --three value | next -x 1 \\
+      | and --one-more"""
 
 
-def test_paragraphs_and_definitions_are_wrapped_and_examples_are_not() -> None:
+def test_paragraphs_and_definitions_are_wrapped_and_long_examples_broken_as_a_shell_reads_them() -> None:
     assert wrap_page(PAGE, 28) == WRAPPED
-    assert wrap_page(PAGE, 80) == PAGE.rstrip("\n")
+    head, tail = "\nExamples:\n", WRAPPED.partition("\nExamples:\n")[2]
+    assert wrap_page(PAGE, 80) == PAGE.partition(head)[0] + head + tail
 
 
 def test_the_width_is_that_of_the_terminal(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def main(
     Examples:
       ae-capture prompts.jsonl -s claude --workspace-dir ws -o results.jsonl
       ae-grade results.jsonl -g ae-grader-checks | ae-format -f table
-      echo '{"id":"a","output":"It is 42.","checks":[{"type":"contains","value":"42"}]}' | ae-grader-checks
+      echo '{"id":"a","output":"42","checks":[{"type":"contains","value":"42"}]}' | ae-grader-checks
     """
     wall = sandbox_of_graders(sandbox, sandbox_net, sandbox_image, sandbox_read)
     forget_repository(os.environ)

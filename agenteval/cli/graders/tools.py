@@ -83,7 +83,7 @@ def main(
     without a trajectory is a grader error.
 
     Examples:
-      ae-grade results.jsonl -g "tools=ae-grader-tools --require wikipedia_search --min wikipedia_get_page=2 --order"
+      ae-grade results.jsonl -g "ae-grader-tools --require wikipedia_search --min Read=2 --order"
       ae-grade results.jsonl -g "ae-grader-tools --forbid 'Bash*' --max WebFetch=5 --allow-errors"
       ae-grade results.jsonl -g "ae-grader-tools --json-schema answer.schema.json" | jq .outcome
       ae-grade results.jsonl -g "ae-grader-tools --skill pdf --allow-errors" | ae-format -f markdown

@@ -34,7 +34,7 @@ def main(
     Examples:
       ae-run prompts.jsonl -- ae-headless -s claude
       ae-capture prompts.jsonl -j 2 --workspace-dir ws -- ae-headless -s ./my-agent.json -t 300000
-      echo '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}' | ae-headless -s claude
+      echo '{"id":1,"method":"initialize","params":{"protocolVersion":1}}' | ae-headless -s claude
     """
     console = Console("ae-headless", progress=False)
     agent = SchemaAgent(load_adapter(schema), agent_arg)
