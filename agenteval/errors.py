@@ -71,6 +71,16 @@ def similar(name: str, known: Iterable[str]) -> list[str]:
     return [plain[one] for one in close]
 
 
+def similar_files(path: str) -> list[str]:
+    """Returns the files beside a path that does not exist whose names are spelled like it."""
+    folder, name = os.path.split(path)
+    try:
+        names = [found for found in os.listdir(folder or os.curdir) if os.path.isfile(os.path.join(folder, found))]
+    except (OSError, ValueError):
+        return []
+    return [os.path.join(folder, found) for found in get_close_matches(name, sorted(names), n=2, cutoff=0.8)]
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Returns advice for a mistyped name: the similar names, or all there are."""
     known = list(known)

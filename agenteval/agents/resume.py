@@ -22,12 +22,14 @@ from enum import Enum
 import msgspec
 
 from agenteval.agents.kinds import AgentIdentity
+from agenteval.agents.prompts import in_shard
 from agenteval.errors import BadRecord, CannotGoOn, UserError
 from agenteval.streams.digests import fields_digest, prompt_digest
 from agenteval.streams.files import create_file, describe_kind, lines_of, make_directories, open_regular
 from agenteval.streams.jsonl import decode, decode_record, encode
 from agenteval.streams.output import Output, WrittenRecord
 from agenteval.streams.source import RAW, RESULTS, TRIALS, kind_of
+from agenteval.streams.text import counted
 from agenteval.wire.records import (
     AGENT_METADATA,
     RUN_FIELDS,
@@ -60,6 +62,16 @@ def refuse_another_agent(path: str, agents: Iterable[tuple[str | None, str]], id
             conditions = "with another command, script, schema, --env or workspace template"
             other = f"were made {conditions}" if same else f"are of {name or 'another agent'}, not {identity.name}"
             raise UserError(f"{path}: its records {other}; write to another file, or go on with --force")
+
+
+def refuse_another_shard(path: str, ids: Iterable[str], shard: tuple[int, int] | None) -> None:
+    """Raises UserError if a file has records of prompts that are not in this share of them."""
+    if shard and (others := [id for id in ids if not in_shard(id, shard)]):
+        which = f"{counted(len(others), 'record')} of another share, such as {others[0]}"
+        raise UserError(
+            f"{path}: has {which}: --shard {shard[0]}/{shard[1]} is not what it was made with; "
+            "give the same --shard, write to another file, or go on with --force"
+        )
 
 
 def refuse_another_kind(path: str | None, tool: str) -> None:

@@ -43,6 +43,7 @@ from agenteval.agents.resume import (
     StoredResult,
     refuse_another_agent,
     refuse_another_kind,
+    refuse_another_shard,
     with_fields,
     without_verdict,
 )
@@ -218,6 +219,7 @@ class PromptRun:
         if resume and not settings.force:
             agents = {*self.output.written.agents, *(self.journal.agents if self.journal else ())}
             refuse_another_agent(self.output.name, agents, self.identity)
+            refuse_another_shard(self.output.name, self.output.written.ids, settings.shard)
         digests = graders.digests if graders else None
         self.resumption = Resumption(self.output, self.journal, retry_failed=settings.retry_failed, graders=digests)
         clean = Places(source, settings.workspace_dir).clean
@@ -339,7 +341,7 @@ class PromptRun:
         except UserError:
             self.processes.close()
             raise
-        return max(1, self.processes.concurrency // each)
+        return self.processes.workers(settings.concurrency, each, self.console.say)
 
     def _open_workspaces(self) -> Workspaces | None:
         """Returns the workspaces that the options ask for, marked with the run; warns if they are in a repository."""

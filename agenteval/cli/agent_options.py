@@ -54,7 +54,7 @@ def parse_pattern(text: str) -> Pattern:
 
 
 AHEAD = 4  # prompts of each worker that --stop-when-known may start before the slowest is done
-EXIT_1 = "finished, but some lines were refused or graders erred (each is reported), or agents failed and -e is given"
+EXIT_1 = "finished, but some lines were refused or graders erred (they are reported), or agents failed and -e is given"
 AGENT_OPTIONS: Decorator = combined(
     click.option("-s", "--schema", metavar="FILE|NAME", help="Adapter schema: a file, or one of the suite (claude)."),
     agent_arg_option,

@@ -10,7 +10,9 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from importlib import import_module
 from inspect import cleandoc
 from typing import NoReturn
 
@@ -18,18 +20,20 @@ import click
 
 from agenteval import __version__
 from agenteval.cli.completion import ToolComplete
+from agenteval.cli.executables import HERE
 from agenteval.cli.help import NARROW, help_columns, option_list, wrap_page
 from agenteval.errors import FAILED, OK, USAGE, ClosedPipe, Stopped, UserError, describe_system_error
-from agenteval.streams.console import PROGRESS, Console
+from agenteval.streams.console import PROGRESS, Console, count_unshown
 from agenteval.streams.files import replace_stdout
 
+ADAPTERS = os.path.join(os.path.dirname(HERE), "adapters", "schemas")
 EXIT_STATUS = {
     0: "success; also if the reader of a pipe has closed it, as in `| head -1`",
-    1: "finished, but some lines were refused; each is reported",
+    1: "finished, but some lines were refused; they are reported",
     2: "usage or configuration error; nothing was run",
     130: "interrupted (Ctrl-C); 143 terminated",
 }
-OF_GRADING = {1: "finished, but some lines were refused or graders erred; each is reported"}
+OF_GRADING = {1: "finished, but some lines were refused or graders erred; they are reported"}
 OF_LISTS = {1: "the output cannot be written"}
 
 
@@ -63,6 +67,15 @@ class Tool(click.Command):
             return self.main(args, prog_name=name, standalone_mode=False) or OK
         except click.exceptions.Exit as request:
             return request.exit_code
+        except click.NoSuchOption as error:
+            say(f"{_unknown_option(self, error.option_name, args)} (try '{name} --help')")
+            return USAGE
+        except click.MissingParameter as error:
+            option = error.param if isinstance(error.param, click.Option) else None
+            missing = f"Missing option {option.opts[0]} {option.metavar}" if option else error.format_message()[:-1]
+            usage = error.ctx.get_usage().removeprefix("Usage: ") if error.ctx else name
+            say(f"{missing}: {usage} ({name} --help shows how)")
+            return USAGE
         except click.ClickException as error:
             advice = f" (try '{name} --help')" if isinstance(error, click.UsageError) else ""
             say(f"{error.format_message()}{advice}")
@@ -72,6 +85,7 @@ class Tool(click.Command):
         except (ClosedPipe, BrokenPipeError):
             return OK
         except UserError as error:
+            count_unshown()
             say(str(error))
             return error.exit_code
         except Exception as error:
@@ -81,12 +95,18 @@ class Tool(click.Command):
             say(describe_system_error(error) or internal)
             return FAILED
         finally:
+            count_unshown()
             PROGRESS.end()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Splits off an agent's command first: Click itself would drop the `--`."""
         if not self.takes_command:
-            return super().parse_args(ctx, args)
+            try:
+                return super().parse_args(ctx, list(args))
+            except click.UsageError as error:
+                if advice := _several_files(self.name or "ae", error.message):
+                    raise click.UsageError(advice, ctx) from None
+                raise
         own, command = (args[: args.index("--")], args[args.index("--") + 1 :]) if "--" in args else (args, None)
         if command and (meant := _without_mistake(own, command)):
             line = shlex.join([self.name or "ae", *meant])
@@ -95,8 +115,7 @@ class Tool(click.Command):
             rest = super().parse_args(ctx, list(own))
         except click.UsageError as error:
             if command is None and "unexpected extra argument" in error.message:
-                advice = f"put -- before the agent's command: {_with_dashes(self.name or 'ae', own, error.message)}"
-                raise click.UsageError(f"{error.message}: {advice}", ctx) from None
+                raise click.UsageError(_extra_words(self.name or "ae", own, error.message), ctx) from None
             raise
         ctx.params["command"] = command
         return rest
@@ -140,12 +159,55 @@ def _without_mistake(own: list[str], command: list[str]) -> list[str] | None:
     return [first, *own, "--", *rest] if rest and os.path.isfile(first) and not os.access(first, os.X_OK) else None
 
 
-def _with_dashes(name: str, args: list[str], message: str) -> str:
-    """Returns the command line with -- before the words that Click did not expect."""
-    words = re.findall(r"[(]([^)]*)[)]", message)
-    first = words[0].split()[0] if words and words[0].split() else None
+def _extra_words(name: str, args: list[str], message: str) -> str:
+    """Returns what to type instead, if there are words that Click did not expect: files, an adapter or a command."""
+    if advice := _several_files(name, message):
+        return advice
+    first = _first_extra(message)
     at = args.index(first) if first in args else len(args)
-    return shlex.join([name, *args[:at], "--", *args[at:]])
+    if first == "{}" and "--simple" in args[:at]:
+        line = shlex.join([name, *args[: at - 1], f"{args[at - 1]} {' '.join(args[at:])}"])
+        return f"{first}: put the command of --simple in quotes: {line}"
+    if re.fullmatch(r"[\w-]+", first) and os.path.isfile(os.path.join(ADAPTERS, f"{first}.json")):
+        return f"{first}: name an agent with -s: {shlex.join([name, *args[:at], '-s', *args[at:]])}"
+    return f"{message}: put -- before the agent's command: {shlex.join([name, *args[:at], '--', *args[at:]])}"
+
+
+def _several_files(name: str, message: str) -> str | None:
+    """Returns what to type if the words that Click did not expect are files; else None."""
+    if (first := _first_extra(message)) and os.path.isfile(first) and not os.access(first, os.X_OK):
+        return f"{first}: {name} reads one file; for several: cat FILE… | {name} …"
+    return None
+
+
+def _first_extra(message: str) -> str:
+    """Returns the first of the words that Click did not expect; "" if it is about something else."""
+    found = re.search(r"unexpected extra arguments? [(]([^ )]*)", message)
+    return found[1] if found else ""
+
+
+def _unknown_option(tool: Tool, option: str, args: list[str]) -> str:
+    """Returns the message about an option that a tool does not have: one that is spelled like it, or tools that do."""
+    own = [name for param in tool.params for name in param.opts]
+    having = [name for name, other in _other_tools() if any(option in param.opts for param in other.params)]
+    graders = [name for name in having if name.startswith("ae-grader-")] if "--grader" in own else []
+    given = [name for name in graders if any(name in word for word in args)]
+    close = get_close_matches(option, own, cutoff=0.7)
+    if graders and (given or not close):
+        return f"No such option {option!r}. It goes with the grader: -g '{(given or graders)[0]} {option} …'"
+    if close:
+        return f"No such option {option!r}. Did you mean {close[0]!r}?"
+    return f"No such option {option!r}." + (f" These have it: {', '.join(having)}" if having else "")
+
+
+def _other_tools() -> Iterator[tuple[str, Tool]]:
+    """Yields all tools of the suite; to import them takes a moment, which only a mistake costs."""
+    for folder in ("tools", "graders"):
+        for file in sorted(os.listdir(os.path.join(HERE, folder))):
+            if file.endswith(".py") and file[0].isalpha() and file != "ae.py":
+                found = getattr(import_module(f"agenteval.cli.{folder}.{file[:-3]}"), "main", None)
+                if isinstance(found, Tool):
+                    yield found.name or file, found
 
 
 def _fill_standard_descriptors() -> None:

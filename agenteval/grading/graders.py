@@ -18,7 +18,7 @@ from glob import glob
 import msgspec
 from msgspec.structs import replace
 
-from agenteval.errors import USAGE, BadRecord, CannotGoOn, UserError
+from agenteval.errors import USAGE, BadRecord, CannotGoOn, UserError, similar, similar_files
 from agenteval.grading.serve import ANNOUNCE_READY, MODEL_VARIABLE
 from agenteval.grading.verdict import GraderError, Verdict, error_in, read_answer, stderr_lines, with_stderr
 from agenteval.processes.line_process import LineProcess, NoAnswer, TooSlow
@@ -145,7 +145,28 @@ def parse_grader(text: str, *, stream: bool) -> GraderSpec:
         return GraderSpec(shown, named, host[0], host, streams=True, hosted=True)
     if "/" not in head and os.path.isfile(head):
         head = os.path.join(".", head)  # a file in this directory comes before one on PATH, as with sh grader.sh
-    return GraderSpec(shown, named, find_program(head), words, streams=stream)
+    return GraderSpec(shown, named, _program_of(head), words, streams=stream)
+
+
+def _program_of(head: str) -> str:
+    """Returns the path of a grader's program; raises UserError with what was probably meant if there is none."""
+    try:
+        return find_program(head)
+    except UserError:
+        if os.path.isfile(head):
+            raise  # it is not executable
+    if os.path.isdir(head):
+        raise UserError(f"-g {head}: is a directory; name a file in it")
+    own = [PREFIX + name.removesuffix(".py") for name in sorted(os.listdir(COMMAND_LINES)) if name[0].isalpha()]
+    close = similar_files(head) if _looks_like_file(head) else similar(head, own)[:1]
+    if close:
+        raise UserError(f"-g {head}: no such grader; did you mean {', '.join(close)}?")
+    known = "" if _looks_like_file(head) else f", nor a command on PATH; those of the suite are {', '.join(own)}"
+    raise UserError(f"-g {head}: no such file{known}")
+
+
+def _looks_like_file(head: str) -> bool:
+    return "/" in head or re.search(r"\.\w+$", head) is not None
 
 
 def _host_of(words: list[str]) -> list[str] | None:

@@ -228,7 +228,7 @@ class GraderRun:
         console.redact, output.encode = redact, redact.line
         each = len(specs) if any(spec.streams for spec in specs) else 1  # processes that one worker may have running
         self.processes = ProcessSupervisor(concurrency * each)
-        self.workers = max(1, self.processes.concurrency // each)
+        self.workers = self.processes.workers(concurrency, each, console.say)
         try:
             self.graders = GraderSet(
                 specs,

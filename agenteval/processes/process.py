@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from agenteval.errors import UserError
+from agenteval.errors import UserError, similar_files
 from agenteval.processes.scratch import take_file
 
 if TYPE_CHECKING:
@@ -77,7 +77,9 @@ def find_program(name: str) -> str:
         raise UserError("the command to run is empty")
     if "/" in name:
         if not os.path.isfile(name):
-            raise UserError(f"{name}: {'is a directory' if os.path.isdir(name) else 'no such command'}")
+            close = similar_files(name)
+            meant = f"; did you mean {', '.join(close)}?" if close else ""
+            raise UserError(f"{name}: {'is a directory' if os.path.isdir(name) else f'no such command{meant}'}")
         if not os.access(name, os.X_OK):
             raise UserError(f"{name}: not executable (chmod +x {name})")
         return os.path.abspath(name)

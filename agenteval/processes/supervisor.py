@@ -126,6 +126,17 @@ class ProcessSupervisor:
         self.scratch = Scratch(self.guardian.remove_at_end)
         self._given_up: dict[int, tuple[int | None, str]] = {}  # pid of a process that cannot be ended → key and why
 
+    def workers(self, wanted: int, each: int, say: Callable[[str], None]) -> int:
+        """Returns how many workers with so many processes each there may be; says why if that is fewer than wanted."""
+        allowed = max(1, self.concurrency // each)
+        if allowed < wanted:
+            files = enough_descriptors(wanted * each)
+            say(
+                f"-j {wanted}: {allowed:,} at a time, because {wanted:,} would need {files:,} open files, and the "
+                f"system allows {resource.getrlimit(resource.RLIMIT_NOFILE)[1]:,} (ulimit -Hn)"
+            )
+        return allowed
+
     def new_agent_key(self) -> int:
         """Returns a number for one agent and everything it will ever start."""
         return next(self._keys)
@@ -359,9 +370,14 @@ def environment_of(command: Command, mark: int = 0) -> dict[str, str]:
 def _allow_descriptors(concurrency: int) -> int:
     """Raises the limit on open files as far as that many processes at once need; returns how many it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = concurrency * DESCRIPTORS_EACH + DESCRIPTORS_BESIDE
+    needed = enough_descriptors(concurrency)
     if soft != resource.RLIM_INFINITY and soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         return max(1, min(concurrency, (soft - DESCRIPTORS_BESIDE) // DESCRIPTORS_EACH))
     return concurrency
+
+
+def enough_descriptors(concurrency: int) -> int:
+    """Returns the limit on open files that so many processes at once need."""
+    return concurrency * DESCRIPTORS_EACH + DESCRIPTORS_BESIDE

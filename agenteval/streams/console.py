@@ -15,6 +15,7 @@ from agenteval.streams.files import LARGEST, write_all
 BAR_WIDTH = 24
 LEAST_BAR = 8  # columns; a shorter bar shows nothing
 FAULT_LENGTH = 300  # characters that are kept of an error's own message
+REFUSED_SHOWN = 10  # refused lines that are reported one by one
 REDRAW = 0.1  # seconds between two drawings of the bar
 ERASE = "\r\x1b[K"
 
@@ -41,6 +42,7 @@ class Console:
         self.max_line = LARGEST
         self.redact: Callable[[str], str] = str  # removes secrets from a message
         self.refused = 0
+        self._refused_of: dict[str, int] = {}  # what was refused, such as a line → how many
         self.done = 0
         self._endings: dict[Ending, int] = {}
         shared = output in (None, "-") and is_terminal(1)  # records on the same terminal would break the bar
@@ -60,11 +62,24 @@ class Console:
         PROGRESS.say(f"{self.tool}: {_printable(self.redact(message))}", alone=alone)
 
     def refuse(self, where: str, why: str, what: str = "refused line") -> None:
-        """Reports a line that is refused and counts it for the exit code; with --strict, stops there."""
+        """Reports a line that is refused and counts it for the exit code; with --strict, stops there.
+
+        After the first few they are only counted: what is wrong with all lines would hide everything else.
+        """
         self.refused += 1
-        self.say(f"{where}: {why}")
+        self._refused_of[what] = self._refused_of.get(what, 0) + 1
+        if self._refused_of[what] <= REFUSED_SHOWN or "--debug" in sys.argv:
+            self.say(f"{where}: {why}")
+        elif self not in _WITH_UNSHOWN:
+            _WITH_UNSHOWN.append(self)
         if self.strict:
             raise StrictStop(f"stopped at the first {what} (--strict)")
+
+    def count_unshown(self) -> None:
+        """Says how many refused lines were not reported one by one."""
+        for what, count in self._refused_of.items():
+            if count > REFUSED_SHOWN:
+                self.say(f"{count - REFUSED_SHOWN:,} more {what}s, {count:,} in all (--debug shows each)")
 
     def fault(self, where: str, error: Exception) -> str:
         """Reports an unexpected error and counts it for the exit code; returns it as a line of text."""
@@ -146,6 +161,15 @@ class Console:
         parts = [f"{self._of_total()} {self._noun}", f"{rate:.1f}/s" if rate else "", *self._bad(), left]
         share = min(1.0, self.done / self.total) if self.total else None
         PROGRESS.show(fit_progress(self.tool, share, parts, _columns() - 1))
+
+
+_WITH_UNSHOWN: list[Console] = []
+
+
+def count_unshown() -> None:
+    """Says how many lines were refused beyond those that were reported; a tool does it at its end."""
+    while _WITH_UNSHOWN:
+        _WITH_UNSHOWN.pop().count_unshown()
 
 
 def fit_progress(tool: str, share: float | None, parts: list[str], width: int) -> str:

@@ -7,6 +7,7 @@ is said once, with the tool that reads it.
 
 import os
 import re
+import shlex
 import stat
 import sys
 import tempfile
@@ -15,7 +16,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
-from agenteval.errors import BadRecord, UserError
+from agenteval.errors import BadRecord, UserError, similar_files
 from agenteval.streams.files import LONGEST_LINE, is_null, open_given, read_first, read_ready
 from agenteval.streams.jsonl import LONG_LINE, decode, decode_record
 from agenteval.wire.records import Record
@@ -57,10 +58,10 @@ class Source:
         except (AttributeError, ValueError):
             raise UserError("stdin is closed: give a file") from None
         except OSError as error:
-            raise UserError(f"{self.name}: {error.strerror}") from None
+            raise UserError(f"{self.name}: {_advice(error, self.name)}") from None
         mode = os.fstat(self.fd).st_mode
         if stat.S_ISDIR(mode):
-            raise UserError(f"{self.name}: is a directory")
+            raise UserError(f"{self.name}: is a directory; name a file of records")
         if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not os.isatty(self.fd) and not is_null(self.fd)):
             raise UserError(f"{self.name}: is a device")
         self.regular = stat.S_ISREG(mode)
@@ -122,6 +123,16 @@ class Source:
             return data
         except OSError as error:
             raise UserError(f"{self.name}: {error.strerror}") from None
+
+
+def _advice(error: OSError, name: str) -> str:
+    """Returns what is wrong with a file that cannot be opened, and what was probably meant."""
+    if not isinstance(error, FileNotFoundError):
+        return str(error.strerror)
+    if re.search(r"\s.*\s|[?!]$", name) and "/" not in name:  # a prompt, not the name of a file
+        return f"{error.strerror}; a prompt itself is given with -p {shlex.quote(name)}"
+    close = similar_files(name)
+    return f"{error.strerror}; did you mean {', '.join(close)}?" if close else str(error.strerror)
 
 
 def text_lines(source: Source) -> Iterator[str]:
@@ -187,7 +198,7 @@ def read_checked(source: Source, accept: Callable[[Record], R], refusals: Refusa
 # --- files of another kind ---------------------------------------------------------------------
 
 ARRAY = "holds a JSON array, not a record per line; jq -c '.[]' {file} makes lines of it"
-CSV = "looks like CSV, not like a JSON object per line; mlr --icsv --ojsonl cat {file} makes lines of it"
+CSV = "looks like CSV, not like a JSON object per line; ae-prompts csv {file} makes prompts of it"
 COMPRESSED = "is compressed; read it with {command} {file} | …"
 PRETTY = "holds JSON that is spread over lines, not a record per line; jq -c . {file} makes lines of it"
 RAW = "holds raw records, as ae-run writes them; ae-extract makes results of them"

@@ -78,7 +78,7 @@ def test_pretty_printed_json_is_met_with_advice(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"id,input,hint\r\na,what?,x\r\n", "looks like CSV, not like a JSON object per line; mlr --icsv"),
+        (b"id,input,hint\r\na,what?,x\r\n", "looks like CSV, not like a JSON object per line; ae-prompts csv"),
         (b'"id";"input"\n"a";"b"\n', "looks like CSV"),
         (b"id\tmy input\na\tb\n", "looks like CSV"),
         (gzip.compress(b'{"id": "a", "input": "x"}\n' * 500, mtime=0), "is compressed; read it with gzip -dc in |"),

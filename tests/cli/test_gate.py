@@ -122,7 +122,7 @@ def test_nothing_graded_does_not_pass(records: list[Record], condition: str) -> 
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        ("--min pass=0.8", "there is no figure 'pass'; known are passRate, score, errorRate"),
+        ("--min pass=0.8", "there is no figure 'pass'; did you mean pass"),
         ("--max pass@0=1", "there is no figure 'pass@0'"),
         ("--min passAt2=0.5", "there is no figure 'passAt2': write pass@2=0.5"),
         ("--min passExp3=0.5", "write pass^3=0.5"),

@@ -28,7 +28,7 @@ from agenteval.comparison.gate import (
     is_known,
     is_rate,
 )
-from agenteval.errors import FAILED, OK, CannotGoOn, UserError
+from agenteval.errors import FAILED, OK, CannotGoOn, UserError, nearest
 from agenteval.reports.figures import UNKNOWN, duration_text, significant
 from agenteval.reports.forms import ReportContext, context_of
 from agenteval.reports.markup import inline, table
@@ -86,7 +86,7 @@ def unknown_figure(name: str, rest: str) -> str:
     """What to write in place of a name that no figure has."""
     if old := OLD_NAME.fullmatch(name):
         return f"there is no figure {name!r}: write pass{'@' if old[1] == 'At' else '^'}{old[2]}{rest}"
-    return f"there is no figure {name!r}; known are {', '.join(NAMES)}"
+    return f"there is no figure {name!r}; {nearest(name, NAMES)}"
 
 
 SHOWN = 3  # ids in a message

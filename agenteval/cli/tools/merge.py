@@ -11,7 +11,7 @@ from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
 
-EXIT_1 = "finished, but lines were refused, prompts have no record, or records of one id differ; each is reported"
+EXIT_1 = "finished, but lines were refused, prompts have no record, or records of one id differ; they are reported"
 
 
 @tool("ae-merge", exit_status={1: EXIT_1})

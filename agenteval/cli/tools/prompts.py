@@ -14,7 +14,7 @@ from agenteval.suites.cases import Settings, converted
 from agenteval.suites.formats import FORMATS, check_format
 
 
-@tool("ae-prompts", exit_status={1: "finished, but some cases were refused; each is reported, all others are written"})
+@tool("ae-prompts", exit_status={1: "finished, but some cases were refused; they are reported, all others are written"})
 @click.argument("format_", metavar="FORMAT", type=Names(lambda: {name: one.title for name, one in FORMATS.items()}))
 @click.argument("suite", metavar="PATH")
 @click.option(

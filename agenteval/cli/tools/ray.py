@@ -28,7 +28,7 @@ from agenteval.wire.records import RUN_ID_VARIABLE
 
 SLOT_CPUS = 0.01  # agents wait for their provider most of the time
 OURS = ("-o", "--output", "--resume", "--append", "--shard")
-EXIT_1 = "finished, but records were refused or given up, or a filter exited with 1; each is reported"
+EXIT_1 = "finished, but records were refused or given up, or a filter exited with 1; they are reported"
 
 
 def parse_resources(text: str) -> dict[str, float]:

@@ -9,7 +9,7 @@ import click
 
 from agenteval.cli.options import count_option, input_argument, max_line_option, output_option, strict_option
 from agenteval.cli.tool import tool
-from agenteval.errors import FAILED, OK
+from agenteval.errors import FAILED, OK, UserError
 from agenteval.reports.answers import ReportedAnswer
 from agenteval.reports.forms import context_of
 from agenteval.reports.reader import RowReader
@@ -101,6 +101,8 @@ def main(
       jq -c 'select(.toolErrors)' results.jsonl | ae-show
     """
     console = Console(NAME, strict=strict, output=output)
+    if path and ids and not os.path.exists(path) and os.path.isfile(ids[0]):
+        raise UserError(f"{path}: No such file or directory; the file comes first: {NAME} {ids[0]} {path}")
     source = Source(path, max_line=max_line)
     target = Output(output, inputs=[source])
     selection = Selection(ids, failed)

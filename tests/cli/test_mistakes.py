@@ -1,0 +1,122 @@
+"""What newcomers type wrong: one line that says what to type instead, exit code 2, and nothing is run."""
+
+from __future__ import annotations
+
+import resource
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.support.tool import jsonl, run, script, write
+
+PROMPTS = [{"id": str(number), "input": "hello", "hint": "hello"} for number in range(40)]
+RESULT = {"id": "a", "input": "hello", "hint": "hello", "output": "hello", "trajectory": [], "timing": {"total": 1}}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    write(tmp_path / "prompts.jsonl", *PROMPTS)
+    write(tmp_path / "more.jsonl", *PROMPTS)
+    write(tmp_path / "results.jsonl", RESULT)
+    write(tmp_path / "again.jsonl", RESULT)
+    (tmp_path / "prompts.csv").write_text("id,input\na,hello\n")
+    (tmp_path / "grader.py").write_text("def grade(record):\n    return {'pass': True}\n")
+    (tmp_path / "graders").mkdir()
+    script(tmp_path / "agent", "echo hello")
+    return tmp_path
+
+
+MISTAKES = [
+    # graders
+    ("ae-grade results.jsonl -g nograder.py", "-g nograder.py: no such grader; did you mean grader.py?"),
+    ("ae-grade results.jsonl -g graders/mine.py", "-g graders/mine.py: no such file"),
+    ("ae-grade results.jsonl -g ae-grader-hnt", "no such grader; did you mean ae-grader-hint?"),
+    ("ae-grade results.jsonl -g 'judge --model x'", "-g judge: no such grader; did you mean ae-grader-judge?"),
+    (
+        "ae-grade results.jsonl -g qqqq",
+        "-g qqqq: no such file, nor a command on PATH; those of the suite are ae-grader-ch",
+    ),
+    ("ae-grade results.jsonl -g graders", "-g graders: is a directory; name a file in it"),
+    ("ae-grade results.jsonl --model m -g ae-grader-judge", "It goes with the grader: -g 'ae-grader-judge --model …'"),
+    ("ae-capture prompts.jsonl -g ae-grader-hint --exact", "It goes with the grader: -g 'ae-grader-hint --exact …'"),
+    # input
+    (
+        "ae-capture prompts.jsonl more.jsonl -s claude",
+        "more.jsonl: ae-capture reads one file; for several: cat FILE… | ae-c",
+    ),
+    ("ae-format results.jsonl again.jsonl", "again.jsonl: ae-format reads one file; for several: cat FILE… | ae-f"),
+    ("ae-capture promts.jsonl --simple 'echo {}'", "No such file or directory; did you mean prompts.jsonl?"),
+    ("ae-capture nothing.jsonl --simple 'echo {}'", "nothing.jsonl: No such file or directory"),
+    ("ae-capture 'What is 2+2?' -s text", "a prompt itself is given with -p 'What is 2+2?'"),
+    ("ae-capture graders --simple 'echo {}'", "graders: is a directory; name a file of records"),
+    ("ae-capture prompts.csv --simple 'echo {}'", "looks like CSV, not like a JSON object per line; ae-prompts csv"),
+    ("ae-format prompts.jsonl", "holds prompts; ae-run, ae-capture and ae-trials run them"),
+    ("ae-show a results.jsonl", "the file comes first: ae-show results.jsonl a"),
+    ("ae-compare results.jsonl", "two runs or more are needed"),
+    # agents
+    ("ae-capture prompts.jsonl claude", "claude: name an agent with -s: ae-capture prompts.jsonl -s claude"),
+    (
+        "ae-capture prompts.jsonl ./agent",
+        "put -- before the agent's command: ae-capture prompts.jsonl -- ./agent",
+    ),
+    ("ae-capture prompts.jsonl --simple echo {}", "in quotes: ae-capture prompts.jsonl --simple 'echo {}'"),
+    ("ae-capture prompts.jsonl --simple './agnet {}'", "./agnet: no such command; did you mean ./agent?"),
+    ("ae-capture prompts.jsonl -s cluade", "did you mean claude?"),
+    # options and names
+    ("ae-format results.jsonl --model x", "These have it: ae-capture, ae-run, ae-trials"),
+    ("ae-extract", "Missing option -s FILE|NAME: ae-extract [OPTIONS] [RAW]"),
+    ("ae-prompts prompts.csv", "Missing argument 'PATH': ae-prompts [OPTIONS] FORMAT PATH"),
+    ("ae-gate results.jsonl --min passrate=0.5", "there is no figure 'passrate'; did you mean passRate"),
+    ("ae caputre", "did you mean capture?"),
+]
+
+
+@pytest.mark.parametrize(("command", "message"), MISTAKES, ids=[command for command, _ in MISTAKES])
+def test_a_line_that_helps(here: Path, command: str, message: str) -> None:
+    done = run(*shlex.split(command), cwd=here).expect(2)
+    done.says(message)
+    assert done.out == b"", done
+
+
+def test_the_advice_can_be_typed(here: Path) -> None:
+    run("ae-prompts", "csv", "prompts.csv", "-o", "new.jsonl", cwd=here).expect(0)
+    run("/bin/sh", "-c", "cat results.jsonl again.jsonl | sed 2s/a/b/2 | ae-grade -g grader.py", cwd=here).expect(0)
+
+
+def test_no_references(here: Path) -> None:
+    done = run("ae-validate-refs", "prompts.jsonl", "-g", "ae-grader-hint", cwd=here).expect(1)
+    done.says('no prompt has a "reference"', "nothing was validated")
+
+
+def test_of_many_refused_lines_ten_are_shown_and_the_rest_is_counted(tmp_path: Path) -> None:
+    bad = jsonl(*({"id": number} for number in range(1000)), RESULT)
+    done = run("ae-format", "-f", "csv", stdin=bad).expect(1)
+    assert len(done.messages) == 11 and done.stdout.count("\n") == 2
+    assert done.messages[-1] == "ae-format: 990 more refused lines, 1,000 in all (--debug shows each)"
+    assert len(run("ae-format", "-f", "csv", "--debug", stdin=bad).messages) == 1000
+    (tmp_path / "prompts.jsonl").write_text(bad)
+    stopped = run("ae-run", "prompts.jsonl", "--simple", "echo {}", "--strict", cwd=tmp_path).expect(1)
+    assert len(stopped.messages) == 2 and "--strict" in stopped.messages[-1]
+
+
+def test_fewer_at_a_time_than_asked_for(here: Path) -> None:
+    """The limit on open files allows only so many; they are not made fewer in silence."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limited = "ulimit -n 200; exec ae-run prompts.jsonl --simple 'echo {}' -o out.jsonl -j"
+    message = "ae-run: -j 500: 22 at a time, because 500 would need 4,024 open files, and the system allows 200"
+    done = run("/bin/sh", "-c", f"{limited} 500", cwd=here).expect(0)
+    assert done.messages == [f"{message} (ulimit -Hn)"] and (soft, hard) == resource.getrlimit(resource.RLIMIT_NOFILE)
+    run("/bin/sh", "-c", f"{limited} 20 --overwrite", cwd=here).expect(0, stderr="")
+
+
+def test_another_share_of_the_prompts_is_refused(here: Path) -> None:
+    command = ("ae-run", "prompts.jsonl", "--simple", "echo {}", "-o", "out.jsonl", "--resume", "--shard")
+    run(*command, "1/4", cwd=here).expect(0, stderr="")
+    before = (here / "out.jsonl").read_bytes()
+    run(*command, "1/3", cwd=here).expect(2).says("records of another share", "give the same --shard", "--force")
+    run(*command, "2/4", cwd=here).expect(2)
+    assert (here / "out.jsonl").read_bytes() == before
+    assert "nothing to do" in run(*command, "1/4", cwd=here).expect(0).stderr
+    run(*command[:-1], cwd=here).expect(0)  # all of them: those of the share are kept
+    assert len((here / "out.jsonl").read_text().splitlines()) == 40
