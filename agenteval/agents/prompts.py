@@ -26,6 +26,8 @@ from agenteval.wire.records import (
 )
 from agenteval.wire.validation import check
 
+PLACES = ("tests", "solution")  # paths in checks
+
 
 class _CheckedLines(msgspec.Struct, frozen=True):
     """What the look-ahead found: a hash of each line, and whether it is a prompt to run."""
@@ -123,7 +125,7 @@ class Places:
     def __init__(self, source: Source, workspace_dir: str | None) -> None:
         self.base = os.path.dirname(os.path.abspath(source.path)) if source.path else os.getcwd()
         self.workspace_dir = workspace_dir
-        self._digests: dict[str, str] = {}  # of templates
+        self._digests: dict[str, str] = {}  # of templates and tests
 
     def clean(self, record: Record) -> Record:
         """Returns a prompt whose paths work anywhere; BadRecord if a template is missing, or no workspace is made."""
@@ -152,16 +154,24 @@ class Places:
         if template is None:
             return given
         place = template_place(template, given["base"])
-        if place not in self._digests:
-            if not os.path.isdir(place) and "://" not in place:
-                raise BadRecord(f"workspace: {place}: no such directory or git repository")
-            self._digests[place] = tree_digest(place) if os.path.isdir(place) else digest(place)
-        return {**given, "digest": self._digests[place]}
+        if os.path.isdir(place):
+            return {**given, "digest": self._digest(place)}
+        if "://" not in place:
+            raise BadRecord(f"workspace: {place}: no such directory or git repository")
+        return {**given, "digest": digest(place)}
 
     def _check(self, check: Record) -> Record:
         if isinstance(check.get("checks"), list):
             return {**check, "checks": [self._check(one) for one in check["checks"]]}
-        return {**check, "tests": os.path.join(self.base, check["tests"])} if "tests" in check else check
+        places: Record = {name: os.path.join(self.base, check[name]) for name in PLACES if name in check}
+        if os.path.isdir(tests := places.get("tests", "")):
+            places["digest"] = self._digest(tests)
+        return {**check, **places}
+
+    def _digest(self, folder: str) -> str:
+        if folder not in self._digests:
+            self._digests[folder] = tree_digest(folder)
+        return self._digests[folder]
 
 
 def template_place(template: str, base: str) -> str:

@@ -11,7 +11,7 @@ import re
 import select
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from glob import escape, glob
 
 import msgspec
@@ -93,6 +93,15 @@ class Sandbox(msgspec.Struct, frozen=True):
         """Returns the wall with the installations of programs readable: names on PATH, and paths."""
         links, places = installations(programs) if self.engine == BUBBLEWRAP else ({}, ())
         return replace(self, links=links, places=places)
+
+    def mounting(self, places: Mapping[str, str]) -> "Sandbox":
+        """Returns the wall of a container with directories at other paths in it, where the image may be written to.
+
+        Such a container runs the tests of a task, which expect the system that they were written for.
+        """
+        mounts = [f"type=bind,source={source},target={target}" for target, source in places.items()]
+        words = [word for mount in mounts for word in ("--mount", mount)]
+        return replace(self, arguments=(*self.arguments, "--read-only=false", *words))
 
     def behind(
         self, command: Command, home: str, write: Iterable[str] = (), named: Iterable[str] | None = None

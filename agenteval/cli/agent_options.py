@@ -1,12 +1,15 @@
 """The options that name an agent and say how to run it: those of ae-run, ae-capture and ae-trials."""
 
-from collections.abc import Iterator
+import re
+import shlex
+from collections.abc import Callable, Iterator
 
 import click
 
 from agenteval.agents.run import GraderPlan, PromptRun, RunSettings
 from agenteval.agents.session import parse_rate
 from agenteval.cli.options import (
+    CHECKS,
     Decorator,
     F,
     NumberRange,
@@ -192,13 +195,41 @@ def validate_checks(prompt: Record) -> None:
         parsed_checks(prompt)
 
 
+def validate_checks_for(settings: RunSettings) -> Callable[[Record], None]:
+    """Returns what raises BadRecord if the checks of a prompt are wrong, or need an image that their grader lacks."""
+    graders = [one for one in settings.grader if CHECKS in one] if settings.grader else [_checks_command(settings)]
+    image = next((image for image in map(_image_in, graders) if image), None)
+
+    def validate(prompt: Record) -> None:
+        if prompt.get("checks") is not None:
+            from agenteval.grading.prompt_checks import refuse_other_images  # few prompts carry checks
+
+            refuse_other_images(prompt, image)
+
+    return validate if graders else validate_checks
+
+
+def _image_in(command: str) -> str | None:
+    """Returns the image that a command line names with --sandbox-image."""
+    found = re.search(r"--sandbox-image[ =](\S+)", command)
+    return found[1] if found else None
+
+
+def _checks_command(settings: RunSettings) -> str:
+    """Returns the grader of checks, in the container that the agents run in."""
+    if settings.sandbox_image is None:
+        return CHECKS
+    engine = f"--sandbox {settings.sandbox}" if settings.sandbox else "--sandbox"
+    return f"{CHECKS} {engine} --sandbox-image {shlex.quote(settings.sandbox_image)}"
+
+
 def inline_graders(settings: RunSettings, source: Source, tool: str) -> GraderPlan | None:
     """Returns the graders that run beside agents; UserError if one cannot be found.
 
     They are those of -g; without it the checks grade if every prompt has some. None if nothing grades.
     """
     specs = named_graders(
-        settings.grader or checks_grader(source, Console(tool, progress=False).say),
+        settings.grader or checks_grader(source, Console(tool, progress=False).say, command=_checks_command(settings)),
         stream=settings.stream,
         limits=settings.limits,
         weights=settings.weights,

@@ -203,22 +203,30 @@ def grader_option(*, required: bool) -> Decorator:
 CHECKS = "ae-grader-checks"
 
 
-def checks_grader(source: Source, say: Callable[[str], None], *, required: bool = False) -> tuple[str, ...]:
+def checks_grader(
+    source: Source, say: Callable[[str], None], *, required: bool = False, command: str = CHECKS
+) -> tuple[str, ...]:
     """Returns the grader to use without -g: that of checks, if every prompt has some; of a pipe, the first one."""
-    without = int(not _has_checks(source.first_text()))
-    if without and not required:
-        return ()
-    if source.regular and not without:
+    total, without = 1, int(not _has_checks(source.first_text()))
+    if source.regular:
         source.rewind()
-        without = sum(not _has_checks(line) for batch in source.lines() for _number, line in batch)
+        have = [_has_checks(line) for batch in source.lines() for _number, line in batch]
+        total, without = len(have), have.count(False)
         source.rewind()
     if without and required:
-        raise UserError("-g GRADER is missing, and not every record has checks: name a grader")
-    if without:
-        say(f"{counted(without, 'prompt')} without checks: nothing is graded (-g {CHECKS} grades the others)")
+        some = f"{without} of {counted(total, 'record')} have no checks" if without < total else "no record has checks"
+        raise UserError(f"-g GRADER is missing, and {some}: name a grader" + _others(without < total))
+    if without and without < total:
+        some = f"{without} of {counted(total, 'prompt')} {'has' if without == 1 else 'have'} no checks"
+        say(f"{some}: nothing is graded{_others(True)}")
+    if without or not total:
         return ()
-    say(f"graded by the checks of the prompts ({CHECKS})")
-    return (CHECKS,)
+    say(f"graded by the checks of the prompts ({command})")
+    return (command,)
+
+
+def _others(are_there: bool) -> str:
+    return f" (-g {CHECKS} grades the others)" if are_there else ""
 
 
 def _has_checks(line: bytes) -> bool:

@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, NamedTuple, get_args
@@ -18,8 +17,7 @@ from agenteval.agents.sandbox import Sandbox
 from agenteval.agents.workspaces import copy_tree
 from agenteval.errors import BadRecord, nearest
 from agenteval.grading.checks import output_problems, structure_of
-from agenteval.grading.workspace import directory_of, run_in_copy
-from agenteval.processes.scratch import remove_tree
+from agenteval.grading.workspace import WorkspaceCopy, directory_of, run_in, run_in_copy, workspace_copy
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.files import open_regular, read_regular
 from agenteval.streams.jsonl import decode, encode
@@ -30,6 +28,7 @@ from agenteval.wire.checks import AnyCheck
 from agenteval.wire.records import SHOULD_TRIGGER, SKILL_TRIGGERED, Record
 from agenteval.wire.validation import check as convert
 
+CHECKS = "ae-grader-checks"
 KINDS = {kind.__struct_config__.tag: kind for kind in get_args(AnyCheck)}
 COMMAND_TIMEOUT = 50_000.0  # milliseconds
 FILE_LIMIT = 16 << 20  # bytes of a file that is searched
@@ -180,7 +179,7 @@ def label_of(check: AnyCheck) -> str:
     return f"{kind_of(check)} {preview(one_line(text, SHOWN), SHOWN)}"
 
 
-_SUBJECTS = ("value", "tool", "tools", "skill", "path", "run", "tests", "rubric")
+_SUBJECTS = ("value", "tool", "tools", "skill", "path", "run", "rubric")
 
 
 # --- the evidence -------------------------------------------------------------------------------
@@ -358,27 +357,38 @@ class Evidence:
 
     def harbor(self, check: kinds.HarborTests) -> Finding:
         """Runs the tests of a Harbor task in a copy of the workspace, and reads the reward that they write."""
-        if not os.path.isdir(check.tests):
-            raise BadRecord(f"tests {check.tests}: no such directory")
-        folder = self.processes.scratch.new_directory()
+        if problem := image_problem(check, self.sandbox.image if self.sandbox else None):
+            raise BadRecord(problem)
+        needed = [check.tests, *([check.solution] if check.solve and check.solution else [])]
+        if missing := next((place for place in needed if not os.path.isdir(place)), None):
+            raise BadRecord(f"{missing}: no such directory")
         try:
-            return self._rewarded(check, folder)
+            with workspace_copy(self.record, self.directory, None, self.processes) as copy:
+                return self._rewarded(check, copy)
         except OSError as error:
             raise BadRecord(f"cannot run {check.tests}: {error}") from None
-        finally:
-            with suppress(OSError):
-                remove_tree(folder)
 
-    def _rewarded(self, check: kinds.HarborTests, folder: str) -> Finding:
-        tests, logs = os.path.join(folder, "tests"), os.path.join(folder, "logs")
-        rewards = os.path.join(logs, "verifier")
-        copy_tree(check.tests, tests)
+    def _rewarded(self, check: kinds.HarborTests, copy: WorkspaceCopy) -> Finding:
+        """Runs the tests where they find what they expect: in the places of the task, or with other paths in them."""
+        names = ["/tests", "/logs", *(["/solution"] if check.solve else [])]
+        places = {name: os.path.join(copy.folder, f"harbor{name}") for name in names}
+        rewards = os.path.join(places["/logs"], "verifier")
         os.makedirs(rewards)
-        _replace_paths(tests, {"/tests": tests, "/logs": logs, check.workdir: "."})
-        run, limit = f"bash {shlex.quote(os.path.join(tests, 'test.sh'))}", _milliseconds(check.timeout)
-        how, _code, printed = run_in_copy(
-            self.record, self.directory, run, limit, None, self.processes, self.sandbox, [folder]
-        )
+        for name, source in (("/tests", check.tests), ("/solution", check.solution or "")):
+            if name in places:
+                copy_tree(source, places[name])
+        places[check.workdir] = copy.place
+        sandbox = self.sandbox
+        if sandbox is not None and sandbox.image:
+            sandbox, places = sandbox.mounting(places), {name: name for name in places}
+        else:
+            for name in ("/tests", "/solution"):
+                if name in places:
+                    _replace_paths(places[name], places)
+        scripts = [f"{places['/solution']}/solve.sh"] if check.solve else []
+        scripts.append(f"{places['/tests']}/test.sh")
+        run = "\n".join(f"cd {shlex.quote(places[check.workdir])}; bash {shlex.quote(one)}" for one in scripts)
+        how, _code, printed = run_in(copy, run, _milliseconds(check.timeout), self.processes, sandbox)
         paths = [path for name in ("reward.json", "reward.txt") if os.path.isfile(path := os.path.join(rewards, name))]
         if not paths:
             raise BadRecord(f"test.sh wrote no reward; it {how}: {one_line(printed.strip(), 2 * SHOWN)}")
@@ -448,6 +458,29 @@ _TESTS: dict[type, Callable[[Evidence, Any], Finding]] = {
     kinds.Judged: Evidence.judged,
     kinds.Group: Evidence.group,
 }
+
+
+def refuse_other_images(record: Record, image: str | None) -> None:
+    """Raises BadRecord if a check of a record needs another image than the one that its grader has."""
+    for check in _flat(parsed_checks(record)):
+        if isinstance(check, kinds.HarborTests) and (problem := image_problem(check, image)):
+            raise BadRecord(problem)
+
+
+def image_problem(check: kinds.HarborTests, image: str | None) -> str | None:
+    """Returns why the tests of a task cannot run in that image, or outside of one; None if they can."""
+    if check.image is None:
+        return None
+    if image is None:
+        options = f"--sandbox podman --sandbox-image {check.image}"
+        return (
+            f"the task runs in an image: {options} runs the agent and the tests in it, "
+            f"-g '{CHECKS} {options}' the tests alone"
+        )
+    here, there = (name.removesuffix(":latest") for name in (image, check.image))
+    if here == there or here.endswith(f"/{there}") or there.endswith(f"/{here}"):
+        return None
+    return f"the task runs in the image {check.image}, not in {image}: run the tasks of each image by themselves"
 
 
 # --- texts --------------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -116,21 +117,23 @@ def tests_of(record: Record, tests: str) -> str:
     return path
 
 
-def run_in_copy(
-    record: Record,
-    cwd: str,
-    command: str,
-    timeout: float,
-    tests: str | None,
-    processes: ProcessSupervisor,
-    sandbox: Sandbox | None = None,
-    write: Sequence[str] = (),
-) -> tuple[str, int | None, str]:
-    """Runs a command in a copy of the agent's directory with the tests over it, and removes the copy.
+class WorkspaceCopy(NamedTuple):
+    """A copy of the directory that an agent worked in, and what a command in it is told."""
 
-    Without a workspace, the copy is that of the whole repository that the directory belongs to. The command finds the
-    record's id in AE_ID, and the path of a file with the record in AE_RECORD. With a sandbox it sees
-    nothing else but the directories `write`.
+    folder: str
+    """Where the copy is, with the record."""
+    place: str
+    """The agent's directory in it."""
+    env: dict[str, str]
+
+
+@contextmanager
+def workspace_copy(
+    record: Record, cwd: str, tests: str | None, processes: ProcessSupervisor
+) -> Iterator[WorkspaceCopy]:
+    """Yields a copy of the agent's directory with the tests over it, and removes it.
+
+    Without a workspace, the copy is that of the whole repository that the directory belongs to.
     """
     cwd = os.path.realpath(cwd)
     top = cwd if _metadata(record).get("workspaceDir") else find_work_tree(cwd) or cwd
@@ -140,24 +143,53 @@ def run_in_copy(
         copy += "-copy"
     try:
         copy_workspace(top, copy)
-        place = os.path.join(copy, os.path.relpath(cwd, top))
+        place = os.path.normpath(os.path.join(copy, os.path.relpath(cwd, top)))
         if tests:
             copy_over(tests, place)
         with os.fdopen(create_file(stored), "wb") as file:
             file.write(encode(record) + b"\n")
-        env = {"AE_ID": str(record.get("id", "")), "AE_RECORD": stored}
-        # It prints to stderr: of that only the end is kept, however much it is.
-        shell = Command(find_program("sh"), ["sh", "-c", f"exec 1>&2\n{command}"], os.path.normpath(place), env)
-        if sandbox is not None:  # where the agent's code sees no variables of the user's
-            home, variables = os.path.join(folder, "home-"), {**agent_environment((), clean=True).variables, **env}
-            os.mkdir(home)
-            variables.pop(TEMPORARY, None)
-            shell = replace(shell, env=variables, alone=True)
-            shell = sandbox.showing(programs_of_line(command)).behind(shell, home, [folder, *write], env)
-        return _run(shell, timeout, processes)
+        yield WorkspaceCopy(folder, place, {"AE_ID": str(record.get("id", "")), "AE_RECORD": stored})
     finally:
         with suppress(OSError):
             remove_tree(folder)
+
+
+def run_in(
+    copy: WorkspaceCopy,
+    command: str,
+    timeout: float,
+    processes: ProcessSupervisor,
+    sandbox: Sandbox | None = None,
+    write: Sequence[str] = (),
+) -> tuple[str, int | None, str]:
+    """Runs a command in a copy, which finds the record's id in AE_ID and the path of a file with it in AE_RECORD.
+
+    With a sandbox it sees nothing else but the directories `write`. Returns what `_run` does.
+    """
+    # It prints to stderr: of that only the end is kept, however much it is.
+    shell = Command(find_program("sh"), ["sh", "-c", f"exec 1>&2\n{command}"], copy.place, copy.env)
+    if sandbox is not None:  # where the agent's code sees no variables of the user's
+        home = os.path.join(copy.folder, "home-")
+        variables = {**agent_environment((), clean=True).variables, **copy.env}
+        os.makedirs(home, exist_ok=True)
+        variables.pop(TEMPORARY, None)
+        shell = replace(shell, env=variables, alone=True)
+        shell = sandbox.showing(programs_of_line(command)).behind(shell, home, [copy.folder, *write], copy.env)
+    return _run(shell, timeout, processes)
+
+
+def run_in_copy(
+    record: Record,
+    cwd: str,
+    command: str,
+    timeout: float,
+    tests: str | None,
+    processes: ProcessSupervisor,
+    sandbox: Sandbox | None = None,
+) -> tuple[str, int | None, str]:
+    """Runs a command in a copy of the agent's directory with the tests over it, and removes the copy."""
+    with workspace_copy(record, cwd, tests, processes) as copy:
+        return run_in(copy, command, timeout, processes, sandbox)
 
 
 def _run(shell: Command, timeout: float, processes: ProcessSupervisor) -> tuple[str, int | None, str]:

@@ -28,6 +28,7 @@ class Settings(NamedTuple):
     base: str  # the directory from which paths in the prompts count
     skill: str | None = None
     on_host: bool = False
+    image: str | None = None
 
 
 class Case:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,9 +11,14 @@ from agenteval.suites.cases import Case, as_id, object_of, seconds
 from agenteval.suites.documents import Found, file_in, read_text, read_toml
 
 WORKDIR = "/app"
-IMAGES = ("Dockerfile", "docker-compose.yaml", "docker-compose.yml", "compose.yaml")
+COMPOSE = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml")
+OF_IMAGES = ("Dockerfile", *COMPOSE, ".gitkeep", ".dockerignore")  # files in environment/ that are not copied into one
 TEST_TIMEOUT = 600  # seconds, where the task has no limit
-LOST = {"agent": ("user", "network_mode"), "verifier": ("user", "env", "environment", "collect", "network_mode")}
+LOST = {
+    "agent": ("user", "network_mode"),
+    "verifier": ("user", "env", "environment", "collect", "network_mode"),
+    "solution": ("env",),
+}
 
 
 def cases(path: str) -> Iterator[Found]:
@@ -45,8 +51,8 @@ def fill(case: Case, raw: Any) -> None:
     tests = os.path.join(folder, "tests")
     if file_in(tests, "test.sh") is None:
         raise BadRecord("tests/test.sh is missing")
-    workdir = environment.get("workdir") or WORKDIR
-    _leave_image(case, folder, environment)
+    image = _image_of(case, folder, environment)
+    workdir = environment.get("workdir") or _workdir_in(folder) or WORKDIR
     case.fields = {
         "id": as_id(package.get("name") or os.path.basename(os.path.abspath(folder))),
         "input": re.sub(rf"(?<![\w./]){re.escape(workdir)}(/?)(?![\w-])", r".\1", text),
@@ -54,7 +60,19 @@ def fill(case: Case, raw: Any) -> None:
     if "timeout_sec" in agent:
         case.fields["timeout"] = seconds(agent["timeout_sec"], "agent.timeout_sec")
     limit = seconds(verifier.get("timeout_sec", TEST_TIMEOUT), "verifier.timeout_sec")
-    case.check("harbor", tests=case.path(tests), timeout=limit, workdir=None if workdir == WORKDIR else workdir)
+    solution = os.path.join(folder, "solution")
+    case.check(
+        "harbor",
+        tests=case.path(tests),
+        timeout=limit,
+        workdir=None if workdir == WORKDIR else workdir,
+        image=image,
+        solution=case.path(solution) if file_in(solution, "solve.sh") else None,
+    )
+    if image:
+        case.setup.append(_copy_from(image, workdir))
+    if verifier.get("environment_mode") == "separate":
+        case.lose("verifier.environment_mode", "separate")
     case.workspace = {}
     case.metadata = {**object_of(task.get("metadata", {}), "[metadata]")}
     case.metadata |= {name: package.get(name) for name in ("description", "keywords")}
@@ -64,22 +82,40 @@ def fill(case: Case, raw: Any) -> None:
                 case.lose(f"{section}.{name}")
 
 
-def _leave_image(case: Case, folder: str, environment: dict[str, Any]) -> None:
-    """Refuses a task that needs its image, unless it is to run on this machine without it."""
-    image = environment.get("docker_image")
+def _image_of(case: Case, folder: str, environment: dict[str, Any]) -> str | None:
+    """Returns the image that a task runs in, if it does; BadRecord if it is still to be built."""
     place = os.path.join(folder, "environment")
-    file = file_in(place, *IMAGES)
-    source = str(image) if image else f"environment/{os.path.basename(file)}" if file else None
-    if source and not case.settings.on_host:
-        raise BadRecord(
-            f"runs in an image ({source}), which is not built here; --on-host runs the task on this machine, in its "
-            "workspace instead of /app"
-        )
-    if source:
+    file = file_in(place, "Dockerfile", *COMPOSE)
+    image = environment.get("docker_image") or (case.settings.image if file else None)
+    source = image or (f"environment/{os.path.basename(file)}" if file else None)
+    if source and case.settings.on_host:
         case.lose("image", source)
-    others = [name for name in sorted(os.listdir(place)) if name not in IMAGES] if os.path.isdir(place) else []
-    if others:
-        case.lose("files of the image", ", ".join(others))
+        others = [name for name in sorted(os.listdir(place)) if name not in OF_IMAGES] if os.path.isdir(place) else []
+        if others:
+            case.lose("files of the image", ", ".join(others))
+    elif compose := file_in(place, *COMPOSE):
+        raise BadRecord(f"runs in several containers (environment/{os.path.basename(compose)}), not in one image")
+    elif source and not image:
+        raise BadRecord(
+            f"runs in an image ({source}): podman build -t NAME {shlex.quote(place)}, then --image NAME here and "
+            "--sandbox podman --sandbox-image NAME for the run; --on-host runs it on this machine, without the image"
+        )
     for name in ("mcp_servers", "skills_dir", "env", "healthcheck", "gpus"):
         if environment.get(name):
             case.lose(f"environment.{name}")
+    return None if case.settings.on_host else image
+
+
+def _workdir_in(folder: str) -> str | None:
+    """Returns the last WORKDIR of the task's Dockerfile."""
+    file = file_in(os.path.join(folder, "environment"), "Dockerfile")
+    found = re.findall(r"(?im)^\s*WORKDIR\s+(/\S+)\s*$", read_text(file)) if file else []
+    return found[-1] if found else None
+
+
+def _copy_from(image: str, workdir: str) -> str:
+    """Returns a command that copies what an image has in a directory; an image may have none."""
+    return (
+        f'engine=$(command -v podman || command -v docker) && id=$("$engine" create {shlex.quote(image)} true) && '
+        f'{{ "$engine" cp "$id":{shlex.quote(f"{workdir}/.")} . 2>/dev/null; "$engine" rm "$id" >/dev/null; }}'
+    )

@@ -147,6 +147,8 @@ class CommandSucceeds(Check, tag="command"):
     """Its limit in milliseconds, or a time with a unit; 50 s by default."""
     tests: Text | None = None
     """A directory with hidden tests that is copied over the copy first."""
+    digest: str | None = None
+    """Digest of the tests' content; a run adds it."""
 
 
 class HarborTests(Check, tag="harbor"):
@@ -157,7 +159,15 @@ class HarborTests(Check, tag="harbor"):
     timeout: Duration | None = None
     """The limit in milliseconds, or a time with a unit; 50 s by default."""
     workdir: Text = "/app"
-    """What the tests call the workspace; it is replaced in them, as are /tests and /logs."""
+    """Where the tests find the workspace. Without a container it is replaced in them, as are /tests and /logs."""
+    image: Text | None = None
+    """The image that the tests run in: they need --sandbox podman or docker, with --sandbox-image."""
+    solution: Text | None = None
+    """The directory solution/ of the task, whose solve.sh ae-validate-refs runs."""
+    solve: bool = False
+    """Whether solve.sh runs in the copy before the tests, as ae-validate-refs asks for."""
+    digest: str | None = None
+    """Digest of the tests' content; a run adds it."""
 
 
 class MaxDuration(Check, tag="max-duration"):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from agenteval.suites.promptfoo import render
-from tests.support.tool import ROOT, Record, jsonl, run
+from tests.support.tool import BIN, ROOT, Record, jsonl, run
 
 DATA = ROOT / "tests" / "data" / "suites"
 
@@ -204,7 +206,10 @@ def test_the_reward_of_a_harbor_task_decides(tmp_path: Path) -> None:
     done = run("ae-prompts", "harbor", tmp_path, "--on-host", "-o", tmp_path / "out" / "p.jsonl").expect(0)
     prompt = json.loads((tmp_path / "out" / "p.jsonl").read_text())
     assert prompt["input"] == 'Write "Hello, world!" into ./hello.txt.' and prompt["timeout"] == 600_000
-    assert prompt["checks"] == [{"type": "harbor", "tests": "../hello/tests", "timeout": 600_000}]
+    there = {"tests": "../hello/tests", "solution": "../hello/solution"}
+    assert prompt["checks"] == [{"type": "harbor", "timeout": 600_000, **there}]
+    solved = run("ae-validate-refs", "out/p.jsonl", cwd=tmp_path).expect(0).records[0]
+    assert solved["pass"] and solved["reference"] == "../hello/solution/solve.sh"
     assert prompt["metadata"]["category"] == "software_engineering" and "image (environment/Dockerfile)" in done.stderr
     prompt["checks"][0]["tests"] = str(tmp_path / "hello" / "tests")
     for name, text in (("right", "Hello, world!\n"), ("wrong", "Hello\n")):
@@ -216,6 +221,55 @@ def test_the_reward_of_a_harbor_task_decides(tmp_path: Path) -> None:
     write(tmp_path / "hello" / "tests" / "test.sh", "echo oops; exit 3\n")
     failed = run("ae-grade", "-g", "ae-grader-checks", stdin=jsonl(records[0])).expect(1).records[0]
     assert failed["graderError"] == "test.sh wrote no reward; it exits with 3: oops" and "score" not in failed
+
+
+# Behaves like podman as far as it is asked here, but runs what it is to run on this machine, with the directories that
+# it is to mount in place of their targets.
+PODMAN = r"""#!{python}
+import os, re, subprocess, sys
+words = sys.argv[1:]
+mounts = dict(re.findall(r"source=(.*?),target=(/app|/tests|/logs|/solution)$", "\n".join(words), re.MULTILINE))
+if words[:2] == ["image", "inspect"]:
+    print("sha256:12")
+elif words[0] == "create":
+    print(f"made-of-{{words[1]}}")
+elif words[0] == "cp":
+    assert words[1:] == ["made-of-hello:1", ":/app/.", "."] or words[1:] == ["made-of-hello:1:/app/.", "."], words
+    open("of-the-image.txt", "w").write("Hello")
+elif words[0] == "run":
+    command = words[words.index("agenteval", words.index("hello:1")) + 1 :]
+    for source, target in mounts.items():
+        command[-1] = command[-1].replace(target, source)
+    sys.exit(subprocess.call(command, cwd=words[words.index("--workdir") + 1]))
+"""
+
+
+def test_a_task_with_an_image_runs_in_it(tmp_path: Path) -> None:
+    task = tmp_path / "hello"
+    shutil.copytree(DATA / "harbor" / "hello", task)
+    place = "$(dirname $0)/../logs/verifier/reward.txt"
+    write(
+        task / "tests" / "test.sh",
+        f"grep -q Hello hello.txt of-the-image.txt && echo 1 > {place} || echo 0 > {place}\n",
+    )
+    write(task / "solution" / "solve.sh", "echo Hello > hello.txt\n")
+    (podman := write(tmp_path / "bin" / "podman", PODMAN.format(python=sys.executable))).chmod(0o755)
+    env = {"PATH": f"{podman.parent}:{BIN}:{os.environ['PATH']}"}
+    run("ae-prompts", "harbor", "hello", "--image", "hello:1", "-o", "p.jsonl", cwd=tmp_path).expect(0, stderr="")
+    agent = ("--shell", "cp of-the-image.txt hello.txt", "--workspace-dir", "ws")
+    refused = run("ae-capture", "p.jsonl", *agent, cwd=tmp_path, env=env).expect(1)
+    assert "p.jsonl:1: the task runs in an image: --sandbox podman --sandbox-image hello:1" in refused.stderr
+    assert not refused.records
+    image = ("--sandbox", "podman", "--sandbox-image", "hello:1")
+    done = run("ae-capture", "p.jsonl", *agent, *image, cwd=tmp_path, env=env).expect(0)
+    assert done.records[0]["outcome"]["checks"][0]["reason"] == "the reward is 1"
+    assert "(ae-grader-checks --sandbox podman --sandbox-image hello:1)" in done.stderr
+    tests = f"ae-grader-checks {' '.join(image)}"
+    idle = run("ae-capture", "p.jsonl", *agent[2:], "--shell", "rm *", "-g", tests, cwd=tmp_path, env=env).expect(0)
+    assert idle.records[0]["outcome"]["checks"][0]["reason"] == "the reward is 0"
+    another = run("ae-capture", "p.jsonl", *agent, *image[:3], "hello:2", cwd=tmp_path, env=env).expect(1)
+    assert "runs in the image hello:1, not in hello:2" in another.stderr
+    assert run("ae-validate-refs", "p.jsonl", "-g", tests, cwd=tmp_path, env=env).expect(0).records[0]["pass"]
 
 
 def test_evals_and_queries_of_skill_creator() -> None:

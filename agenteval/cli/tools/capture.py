@@ -12,7 +12,7 @@ from agenteval.cli.agent_options import (
     inline_graders,
     stop_early,
     stop_options,
-    validate_checks,
+    validate_checks_for,
 )
 from agenteval.cli.options import input_argument, keep_raw_option, max_steps_option
 from agenteval.cli.tool import tool
@@ -65,7 +65,9 @@ def main(path: str | None, prompt: str | None, keep_raw: bool, **options: Any) -
         raise UserError(f"-p beside {path}: give one prompt, or a file of them")
     text = None if prompt is None else encode({"id": "prompt", "input": prompt}) + b"\n"
     settings, source = RunSettings(**options), Source(path, text=text)
-    run = PromptRun("ae-capture", source, settings, inline_graders(settings, source, "ae-capture"), validate_checks)
+    run = PromptRun(
+        "ae-capture", source, settings, inline_graders(settings, source, "ae-capture"), validate_checks_for(settings)
+    )
     stop_early(run)
 
     def capture(prompt: Record) -> list[Record]:

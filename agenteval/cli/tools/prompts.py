@@ -23,11 +23,19 @@ from agenteval.suites.formats import FORMATS, check_format
     metavar="NAME",
     help="The skill that queries of skill-creator are about.  [default: of SKILL.md]",
 )
+@click.option("--image", metavar="IMAGE", help="The image that was built of the Dockerfile of Harbor tasks.")
 @click.option("--on-host", is_flag=True, help="Run Harbor tasks on this machine instead of in their image.")
 @output_option
 @strict_option
 def main(
-    format_: str, suite: str, skill: str | None, on_host: bool, output: str | None, strict: bool, debug: bool
+    format_: str,
+    suite: str,
+    skill: str | None,
+    image: str | None,
+    on_host: bool,
+    output: str | None,
+    strict: bool,
+    debug: bool,
 ) -> int:
     """Turn the suite of another harness into prompts that carry their checks.
 
@@ -52,10 +60,12 @@ def main(
     """
     if format_ not in FORMATS:
         raise UserError(f'no format is named "{format_}"; {nearest(format_, FORMATS)}')
+    if image and on_host:
+        raise UserError("--image beside --on-host: a task runs in its image, or on this machine")
     check_format(format_, suite)
     console = Console("ae-prompts", strict=strict, output=output)
     base = os.path.dirname(output) if output not in (None, "-") and output else ""
-    settings = Settings(base or ".", skill, on_host)
+    settings = Settings(base or ".", skill, on_host, image)
     target = Output(output, lazy=True)
     made, written = 0, 0
     chosen = FORMATS[format_]

@@ -14,7 +14,7 @@ from agenteval.cli.agent_options import (
     inline_graders,
     stop_early,
     stop_options,
-    validate_checks,
+    validate_checks_for,
 )
 from agenteval.cli.options import count_option, input_argument, max_steps_option
 from agenteval.cli.tool import tool
@@ -204,7 +204,9 @@ def main(path: str | None, k: int, **options: Any) -> int:
     reads both, so that no finished trial is paid for twice. That file is removed at the end.
     """
     settings, source = RunSettings(**options), Source(path)
-    run = PromptRun("ae-trials", source, settings, inline_graders(settings, source, "ae-trials"), validate_checks)
+    run = PromptRun(
+        "ae-trials", source, settings, inline_graders(settings, source, "ae-trials"), validate_checks_for(settings)
+    )
     _refuse_another_k(run, k)
     stop_early(run)
     return Trials(run, k)()

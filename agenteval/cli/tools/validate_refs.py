@@ -1,10 +1,12 @@
 """ae-validate-refs: prompts with a reference → does each reference answer pass the grader."""
 
+import os
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from agenteval.agents.prompts import Prompts
+from agenteval.agents.prompts import Places, Prompts
+from agenteval.agents.workspaces import SetupFailed, Workspaces
 from agenteval.cli.options import (
     checks_grader,
     grader_option,
@@ -16,14 +18,16 @@ from agenteval.cli.options import (
     verdict_options,
 )
 from agenteval.cli.tool import tool
-from agenteval.errors import FAILED, OK
+from agenteval.errors import FAILED, OK, WorkspaceError
 from agenteval.grading.run import GraderRun
 from agenteval.grading.verdict import VERDICT, passed, ungraded
+from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
 from agenteval.streams.text import clip, counted, first_few
-from agenteval.wire.records import ON_OUTPUT, Record
+from agenteval.wire.records import ON_OUTPUT, PromptWorkspace, Record
+from agenteval.wire.validation import check as convert
 
 NAME = "ae-validate-refs"
 BATCH = 64
@@ -47,10 +51,39 @@ def answered(prompt: Record) -> Record:
     return {**ungraded(prompt), **result, "metadata": prompt.get("metadata") or {}}
 
 
+def solution_in(prompt: Record) -> str | None:
+    """Returns the directory with the reference solution of a Harbor task, if the prompt is one."""
+    found = (check.get("solution") for check in prompt.get("checks") or [] if check.get("type") == "harbor")
+    return next(filter(None, found), None)
+
+
+class Solutions:
+    """Has the reference solutions of Harbor tasks run, each in a workspace of its own, before the tests."""
+
+    def __init__(self, source: Source, processes: ProcessSupervisor) -> None:
+        base = processes.scratch.new_directory()
+        self.processes, self.places = processes, Places(source, base)
+        self.workspaces = Workspaces(base, None, processes)
+
+    def answered(self, prompt: Record) -> Record:
+        """Returns the result of an agent that has done nothing; its check runs the solution and then the tests."""
+        prompt = self.places.clean({**prompt})
+        checks = [check | ({"solve": True} if check.get("solution") else {}) for check in prompt["checks"]]
+        result: Record = {"output": prompt.get("reference") or "", "trajectory": [], "toolErrors": False}
+        try:
+            given = convert(prompt["workspace"], PromptWorkspace) if prompt.get("workspace") else None
+            result["cwd"] = self.workspaces.make(prompt["id"], self.processes.new_agent_key(), given=given)
+        except (WorkspaceError, SetupFailed) as error:
+            result["errors"] = [str(error)]
+        return {**ungraded(prompt), **result, "checks": checks, "metadata": prompt.get("metadata") or {}}
+
+
 def validation(prompt: Record, graded: Record) -> Record:
     """Returns the verdict on a prompt's reference, flat, followed by the prompt's other fields."""
     score = graded.get("score") or {}
-    record = {field: prompt[field] for field in ("id", "input", "reference")}
+    solution = solution_in(prompt)
+    reference = os.path.join(solution, "solve.sh") if solution else prompt["reference"]
+    record = {"id": prompt["id"], "input": prompt["input"], "reference": reference}
     record |= {field: score[field] for field in VERDICT if field in score}
     record |= {field: graded[field] for field in ("scores", "graderError") if field in graded}
     return record | {field: value for field, value in ungraded(prompt).items() if field not in record}
@@ -67,6 +100,7 @@ class ValidationCounts:
         """Returns whether a prompt has a reference that can be graded, and counts those that have none."""
         checks = prompt.get("checks")
         has_one = prompt.get("reference") is not None and (not checks or any(map(is_on_output, checks)))
+        has_one = has_one or solution_in(prompt) is not None
         self.without += not has_one
         return has_one
 
@@ -121,6 +155,9 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
       ae-validate-refs prompts.jsonl -g ae-grader-hint | jq -r 'select(.pass | not) | .id'
       ae-validate-refs prompts.jsonl -g ./grader.py -o validation.jsonl && ae-run prompts.jsonl -s claude -o raw.jsonl
 
+    Of a Harbor task (ae-prompts harbor) the reference is solution/solve.sh: it runs in a new workspace, and then
+    the tests do. A task with an image needs -g "ae-grader-checks --sandbox podman --sandbox-image IMAGE".
+
     GRADER is anything that ae-grade takes; with several, a reference must pass all of them.
     """
     console = Console(NAME, progress=progress, strict=strict, output=output)
@@ -130,6 +167,7 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
     counts = ValidationCounts()
     references = Prompts(source, console, wants=counts.wants)
     run = GraderRun(target, console, **graders, debug=debug)
+    solutions = Solutions(source, run.processes)
     console.begin(references.total, "references")
     waiting: dict[str, Record] = {}
 
@@ -137,7 +175,7 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
         prompts = iter(references)
         while batch := list(islice(prompts, min(limit, BATCH) if source.regular else 1)):
             waiting.update((prompt["id"], prompt) for prompt in batch)
-            yield [answered(prompt) for prompt in batch]
+            yield [solutions.answered(prompt) if solution_in(prompt) else answered(prompt) for prompt in batch]
 
     def finish(graded: Record) -> Record:
         counts.add(graded)
