@@ -69,7 +69,7 @@ def main(
       file-exists                    path
       file-contains                  path, and value or regex
       command                        run, timeout, tests (in a copy of the workspace)
-      harbor                         tests, timeout, workdir (a Harbor task's tests; the reward decides)
+      harbor                         tests, timeout, workdir, image, solution (of a Harbor task; the reward decides)
       max-duration                   value (30s)
       max-tokens, max-cost           value
       judge                          rubric, threshold (one call for all of a record)
