@@ -164,9 +164,9 @@ class Places:
         if isinstance(check.get("checks"), list):
             return {**check, "checks": [self._check(one) for one in check["checks"]]}
         places: Record = {name: os.path.join(self.base, check[name]) for name in PLACES if name in check}
-        if os.path.isdir(tests := places.get("tests", "")):
-            places["digest"] = self._digest(tests)
-        return {**check, **places}
+        if missing := next((place for place in places.values() if not os.path.isdir(place)), None):
+            raise BadRecord(f"{check.get('type')}: {missing}: no such directory")
+        return {**check, **places, **({"digest": self._digest(places["tests"])} if "tests" in places else {})}
 
     def _digest(self, folder: str) -> str:
         if folder not in self._digests:

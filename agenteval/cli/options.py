@@ -214,19 +214,14 @@ def checks_grader(
         total, without = len(have), have.count(False)
         source.rewind()
     if without and required:
-        some = f"{without} of {counted(total, 'record')} have no checks" if without < total else "no record has checks"
-        raise UserError(f"-g GRADER is missing, and {some}: name a grader" + _others(without < total))
+        some = f"{without} of {counted(total, 'record')} without checks" if without < total else "no record has checks"
+        raise UserError(f"-g GRADER is missing, and not every record has checks ({some}): name a grader")
     if without and without < total:
-        some = f"{without} of {counted(total, 'prompt')} {'has' if without == 1 else 'have'} no checks"
-        say(f"{some}: nothing is graded{_others(True)}")
+        say(f"{counted(without, 'prompt')} without checks: nothing is graded (-g {CHECKS} grades the others)")
     if without or not total:
         return ()
     say(f"graded by the checks of the prompts ({command})")
     return (command,)
-
-
-def _others(are_there: bool) -> str:
-    return f" (-g {CHECKS} grades the others)" if are_there else ""
 
 
 def _has_checks(line: bytes) -> bool:

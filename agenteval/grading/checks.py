@@ -210,6 +210,8 @@ def structure_of(schema: object, name: str) -> Structure:
         kind.check_schema(schema)
     except SchemaError as error:
         raise BadRecord(f"{name}: not a JSON Schema: {error.json_path}: {error.message}") from None
+    if missing := _unresolved(schema):
+        raise BadRecord(f"{name}: refers to something that is not in it: {missing}")
     validator = kind(schema, registry=Registry())  # an empty one: nothing is fetched from the network
 
     def problems(value: object) -> list[str]:
@@ -221,6 +223,37 @@ def structure_of(schema: object, name: str) -> Structure:
             raise BadRecord(f"{name}: the schema or the output is nested too deeply") from None
 
     return problems
+
+
+def _unresolved(schema: object) -> str | None:
+    """Returns the first reference of a schema that leads nowhere; with several $id, none is followed."""
+    from referencing import Registry, Resource
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    if not isinstance(schema, dict) or any("$id" in part for part in _parts(schema) if part is not schema):
+        return None
+    resource = Resource.from_contents(schema, default_specification=DRAFT202012)
+    base = resource.id() or ""
+    resolver = Registry().with_resource(base, resource).crawl().resolver(base)
+    for reference in (part["$ref"] for part in _parts(schema) if isinstance(part.get("$ref"), str)):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            return str(reference)
+    return None
+
+
+def _parts(schema: object) -> Iterator[Record]:
+    """Yields all objects in a schema that may be schemas."""
+    if isinstance(schema, dict):
+        yield schema
+        for name, value in schema.items():
+            if name not in ("const", "enum", "default", "examples"):
+                yield from _parts(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _parts(value)
 
 
 def _problem(error: Any) -> str:

@@ -33,6 +33,7 @@ KINDS = {kind.__struct_config__.tag: kind for kind in get_args(AnyCheck)}
 COMMAND_TIMEOUT = 50_000.0  # milliseconds
 FILE_LIMIT = 16 << 20  # bytes of a file that is searched
 SHOWN = 60  # characters of what a check looks for
+SKILL_FIELDS = ("skill", "skill_name", "skillName", "name", "command")  # of skill tools, for the name of the skill
 WRITES = re.compile(r"write|edit|create|patch|replace", re.IGNORECASE)  # tools that do not read the file they name
 
 
@@ -69,10 +70,16 @@ def parsed_checks(record: Record) -> list[AnyCheck]:
 
 def _parsed(given: object, place: str) -> AnyCheck:
     kind = given.get("type") if isinstance(given, dict) else None
-    if not isinstance(kind, str):
+    if not isinstance(given, dict) or not isinstance(kind, str):
         raise BadRecord(f'"{place}" must be an object with a "type", such as {{"type": "contains", "value": "…"}}')
     if kind not in KINDS:
         raise BadRecord(f"{place}: unknown type {kind!r}; {nearest(kind, KINDS)}")
+    fields = KINDS[kind].__struct_encode_fields__
+    if unknown := next((name for name in given if name not in fields and name != "type"), None):
+        raise BadRecord(f"{place} ({kind}): unknown field {unknown!r}; {nearest(unknown, fields)}")
+    if kind == "group" and isinstance(given.get("checks"), list):
+        for number, one in enumerate(given["checks"]):
+            _parsed(one, f"{place}.checks[{number}]")
     try:
         check: AnyCheck = convert(given, KINDS[kind])
     except BadRecord as error:
@@ -101,9 +108,6 @@ def _problems(check: AnyCheck) -> Iterator[str]:
         yield 'give one of "value" and "regex"'
     if isinstance(check, kinds.ToolCalled) and check.max is not None and check.max < check.min:
         yield f'"max" is {check.max}, less than "min" ({check.min})'
-    if isinstance(check, kinds.Group):
-        for one in check.checks:
-            yield from (f"{kind_of(one)}: {problem}" for problem in _problems(one))
 
 
 def _patterns(check: AnyCheck) -> Iterator[str]:
@@ -189,8 +193,8 @@ class Call(NamedTuple):
     """A tool call, with its input as JSON without escapes."""
 
     name: str
-    text: str
-    values: list[str]  # the texts in its input
+    texts: tuple[str, str]  # without and with spaces after commas and colons: both are common
+    values: list[str]  # the texts in its input that may name a skill
     failed: bool
 
 
@@ -200,7 +204,7 @@ def calls_of(record: Record) -> list[Call]:
     if not isinstance(steps, list):
         raise BadRecord('"trajectory" is missing: the tool calls are not known')
     return [
-        Call(str(step.get("name")), _unescaped(step.get("input")), list(_texts(step.get("input"))), _failed(step))
+        Call(str(step.get("name")), _unescaped(step.get("input")), _names_in(step.get("input")), _failed(step))
         for step in steps
         if isinstance(step, dict) and step.get("type") == "tool_call"
     ]
@@ -297,7 +301,7 @@ class Evidence:
         if check.input is None:
             return calls
         pattern = Pattern(check.input, ignore_case=check.ignore_case)
-        return [call for call in calls if pattern.search(call.text)]
+        return [call for call in calls if any(map(pattern.search, call.texts))]
 
     def tool_order(self, check: kinds.ToolOrder) -> Finding:
         """Looks for calls in the order given."""
@@ -519,19 +523,26 @@ def _failed(step: Record) -> bool:
     return step.get("status") == "failed"
 
 
-def _unescaped(value: object) -> str:
+def _unescaped(value: object) -> tuple[str, str]:
     """Returns JSON whose texts are not escaped, so that a regular expression finds what the tool was given."""
-    return value if isinstance(value, str) else _json(value)
+    return (value, value) if isinstance(value, str) else (_json(value, ""), _json(value, " "))
 
 
-def _json(value: object) -> str:
+def _json(value: object, space: str) -> str:
     if isinstance(value, str):
         return f'"{value}"'
     if isinstance(value, dict):
-        return "{" + ",".join(f'"{name}":{_json(item)}' for name, item in value.items()) + "}"
+        items = (f'"{name}":{space}{_json(item, space)}' for name, item in value.items())
+        return "{" + f",{space}".join(items) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(_json, value)) + "]"
+        return "[" + f",{space}".join(_json(item, space) for item in value) + "]"
     return encode(value).decode()
+
+
+def _names_in(given: object) -> list[str]:
+    """Returns the texts in a tool's input that may name a skill: those of the fields for a name, else all."""
+    named = {name: given[name] for name in SKILL_FIELDS if name in given} if isinstance(given, dict) else {}
+    return list(_texts(named or given))
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -553,7 +564,8 @@ def loads_skill(call: Call, skill: str, ignore_case: bool = False) -> bool:
         return any(fold(text).rpartition(":")[2].strip("/") == name for text in call.values)
     if WRITES.search(call.name):
         return False
-    text = re.sub(r">\s*\S+", "", fold(call.text))  # a shell command may write the file
+    text = fold(call.texts[0]).replace("\\", "/")  # as on Windows
+    text = re.sub(r">\s*\S+", "", text)  # a shell command may write the file
     folder, file = rf"(?:^|[/\s\"'=])skills/{re.escape(name)}[/\s\"';&]", re.escape(fold("SKILL.md"))
     return re.search(f"{folder}.*{file}", text, re.DOTALL) is not None
 

@@ -84,9 +84,9 @@ class ToolCalled(Check, tag="tool-called"):
     """Its name as in the trajectory; * matches anything."""
     input: Text | None = None
     """A regular expression: only calls count in whose input, as JSON without escapes, it is found."""
-    min: Annotated[int, Meta(ge=1)] = 1
+    min: Annotated[int, Meta(ge=0)] = 1
     """The least number of calls."""
-    max: Annotated[int, Meta(ge=1)] | None = None
+    max: Annotated[int, Meta(ge=0)] | None = None
     """The greatest number of calls."""
 
 
@@ -102,7 +102,7 @@ class ToolNotCalled(Check, tag="tool-not-called"):
 class ToolOrder(Check, tag="tool-order"):
     """The agent called the tools in this order; other calls may lie between them."""
 
-    tools: Annotated[list[Text], Meta(min_length=2)]
+    tools: Annotated[list[Text], Meta(min_length=1)]
     """Their names; * matches anything."""
 
 
