@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 
 from agenteval.errors import CannotGoOn, StrictStop, WorkspaceError
-from agenteval.models.prices import estimated_cost
+from agenteval.models.tokens import estimated_cost
 from agenteval.streams.text import counted
 from agenteval.wire.records import Record
 

@@ -37,8 +37,7 @@ from agenteval.streams.source import refuse
 from agenteval.streams.text import counted
 from agenteval.wire.history import History, HistoryChange, HistoryRun
 from agenteval.wire.records import STOP_RULE
-from agenteval.wire.row import Row
-from agenteval.wire.run_names import AGENT_VERSION, LABEL, MODEL, agent_name, first_text
+from agenteval.wire.row import AGENT_VERSION, LABEL, MODEL, Row, agent_name, first_text
 
 EPOCH = 1e11  # a smaller time does not count from 1970
 FACTS = {"agent": "agent", "model": "model", "agent_version": "version"}

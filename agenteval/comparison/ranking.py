@@ -12,7 +12,7 @@ from agenteval.comparison.figures import Pair, Report
 from agenteval.comparison.pairing import prompt_ids
 from agenteval.comparison.rows import ComparedRow, RunRows
 from agenteval.comparison.verdicts import ranking_headline
-from agenteval.statistics.ranks import rank_intervals
+from agenteval.statistics.paired import rank_intervals
 from agenteval.statistics.samples import mean
 from agenteval.wire import comparison as wire
 from agenteval.wire.differences import ConfidenceInterval

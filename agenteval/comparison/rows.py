@@ -19,7 +19,7 @@ import msgspec
 
 from agenteval.adapters.trajectory import richness_of
 from agenteval.errors import BadRecord, UserError
-from agenteval.models.prices import estimated_cost
+from agenteval.models.tokens import estimated_cost
 from agenteval.statistics.samples import mean, plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.streams.console import Console
 from agenteval.streams.files import LONGEST_LINE

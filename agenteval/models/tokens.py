@@ -1,7 +1,8 @@
-"""The number of tokens of a text for a model, without network access; only this module imports tiktoken.
+"""The number of tokens of a text for a model and what they cost, both without network access.
 
 tiktoken downloads a vocabulary at first use. The package bpe-openai has the two of current models as data files, which
-are read here; for any other model the count is an approximation.
+are read here; for any other model the count is an approximation. A cost is an estimate by the price list of the package
+genai-prices.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import gzip
 import importlib.util
 import re
 from base64 import b64decode
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -89,3 +90,32 @@ def estimate(text: str) -> int:
     """Estimates the tokens of a text by its length: four characters per token in English, fewer in other scripts."""
     other = len(re.findall(r"[^\x00-\x7f]", text))
     return -(-(len(text) - other + 3 * other) // 4)
+
+
+# --- prices -----------------------------------------------------------------------------------------
+
+
+def estimated_cost(model: str, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float | None:
+    """Returns US dollars at today's list prices; None without the package, or if it does not know the model."""
+    prices = _price_list()
+    if prices is None:
+        return None
+    given, taken, cached = round(input_tokens), round(output_tokens), round(min(cached_tokens, input_tokens))
+    usage = prices.Usage(input_tokens=given, output_tokens=taken, cache_read_tokens=cached)
+    provider, _, name = model.rpartition("/")
+    for provider_id in dict.fromkeys((provider or None, None)):  # openrouter/… and the like are not in the list
+        try:
+            return float(prices.calc_price(usage, model_ref=name, provider_id=provider_id).total_price)
+        except (LookupError, ValueError):
+            continue
+    return None
+
+
+@cache
+def _price_list() -> Any:
+    """Returns the module genai_prices, or None if it is not installed."""
+    try:
+        import genai_prices
+    except ImportError:
+        return None
+    return genai_prices

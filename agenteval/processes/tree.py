@@ -50,13 +50,12 @@ def can_mark() -> bool:
 
 def find_mark(pid: int) -> int | None:
     """Returns the mark of a process, from its limit or else its environment; None if it has none."""
-    with suppress(OSError, ValueError, IndexError):
-        with open(f"/proc/{pid}/limits", "rb") as file:
-            mark = int(file.read().partition(b"Max realtime timeout")[2].split()[0])
+    with suppress(ValueError, IndexError):
+        mark = int(_proc(pid, "limits").partition(b"Max realtime timeout")[2].split()[0])
         if mark >= FIRST_MARK:
             return mark
-    with suppress(OSError, ValueError), open(f"/proc/{pid}/environ", "rb") as file:
-        for entry in file.read().split(b"\0"):
+    with suppress(ValueError):
+        for entry in _proc(pid, "environ").split(b"\0"):
             if entry.startswith(f"{VARIABLE}=".encode()):
                 return int(entry.partition(b"=")[2])
     return None
@@ -72,11 +71,9 @@ def process_table() -> Table:
     table: Table = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
-            with suppress(OSError, ValueError, IndexError):
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()
-                if fields[0] not in (b"Z", b"X"):
-                    table[int(name)] = (int(fields[1]), int(fields[3]))
+            fields = _stat(int(name))
+            if fields and fields[0] not in (b"Z", b"X"):
+                table[int(name)] = (int(fields[1]), int(fields[3]))
     return table
 
 
@@ -127,36 +124,33 @@ def tree_of(key: int, roots: set[int], alone: bool, table: Table) -> set[int]:
 
 def start_time(pid: int) -> str:
     """Returns when a process was started, which tells it from a later one of the same pid; "" where it is not known."""
-    with suppress(OSError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:
-        return file.read().rpartition(b")")[2].split()[19].decode()
-    return ""
-
-
-def command_name(pid: int) -> str:
-    """Returns what ps shows as the command of a process, or "a program" if it is gone."""
-    try:
-        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return "a program"
-
-
-def command_line(pid: int) -> bytes:
-    """Returns the arguments of a process; b"" if it is gone."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+    return (_stat(pid)[19:20] or [b""])[0].decode()
 
 
 def is_stopped(pid: int) -> bool:
     """Whether a process is stopped or has ended; True where that cannot be looked up."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t", b"Z", b"X")
-    except (OSError, IndexError):
-        return True
+    return (_stat(pid) or [b"X"])[0] in (b"T", b"t", b"Z", b"X")
+
+
+def command_name(pid: int) -> str:
+    """Returns what ps shows as the command of a process, or "a program" if it is gone."""
+    return _proc(pid, "comm").decode("utf-8", "replace").strip() or "a program"
+
+
+def command_line(pid: int) -> bytes:
+    """Returns the arguments of a process; b"" if it is gone."""
+    return _proc(pid, "cmdline")
+
+
+def _stat(pid: int) -> list[bytes]:
+    """Returns the fields of a process from its state on; none if it is gone."""
+    return _proc(pid, "stat").rpartition(b")")[2].split()
+
+
+def _proc(pid: int, name: str) -> bytes:
+    with suppress(OSError), open(f"/proc/{pid}/{name}", "rb") as file:
+        return file.read()
+    return b""
 
 
 # --- signals -------------------------------------------------------------------------------------

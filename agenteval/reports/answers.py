@@ -7,8 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from agenteval.wire.records import Record, Step
-from agenteval.wire.row import Attempt, Number, Row
-from agenteval.wire.run_names import AGENT, AGENT_VERSION, MODEL, first_text
+from agenteval.wire.row import AGENT, AGENT_VERSION, MODEL, Attempt, Number, Row, first_text
 
 EPOCH = 1e11  # a larger timestamp counts from 1970, not from the start of the run
 LATEST = 253_402_300_799_000  # the end of the year 9999, in milliseconds: the last that can be written as a date

@@ -11,8 +11,7 @@ from agenteval.reports.reader import RowReader
 from agenteval.streams.jsonl import encode
 from agenteval.streams.text import plain_text, preview, visible, visible_bytes
 from agenteval.wire.records import Step, Summary
-from agenteval.wire.row import RowWithCalls
-from agenteval.wire.run_names import first_text
+from agenteval.wire.row import RowWithCalls, first_text
 
 STEP_PREVIEW = 100
 PLAN_PREVIEW = 80

@@ -5,7 +5,7 @@ where few prompts differ. Several tests at once are adjusted by Holm's method.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from agenteval.statistics.distributions import normal_quantile, t_two_sided
@@ -208,3 +208,18 @@ def holm_levels(p_values: Sequence[float]) -> list[float]:
     for step, place in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
         levels[place] = 1 - SIGNIFICANT / (len(p_values) - min(step, rejected))
     return levels
+
+
+# --- the places of several runs ---------------------------------------------------------------------
+
+
+def rank_intervals(names: Sequence[str], better: Collection[tuple[str, str]]) -> dict[str, tuple[int, int]]:
+    """First and last place of each; `better` has pairs of which the first is shown to be better than the second.
+
+    If all pairs are adjusted together so that none is wrong in 95 % of comparisons, then all these intervals hold in
+    as many: of runs that are equally good, each may have any of the places that they share.
+    """
+    return {
+        name: (1 + sum(other == name for _, other in better), len(names) - sum(one == name for one, _ in better))
+        for name in names
+    }

@@ -9,6 +9,7 @@ Decoding a trajectory costs more than all the rest, so there are three depths: `
 type, name and status of each step, `RowWithSteps` has whole steps.
 """
 
+import os
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple
@@ -437,3 +438,27 @@ def combine(verdicts: list[Record]) -> Record:
     weighted = (one["score"] * weight for one, weight in zip(verdicts, weights, strict=True))
     combined: Record = {"pass": all(one["pass"] for one in verdicts), "score": sum(weighted) / sum(weights)}
     return combined | ({"reasoning": "; ".join(reasons)} if reasons else {})
+
+
+# --- what metadata calls the agent, its version, the model and the run ------------------------------
+
+AGENT, MODEL = ("agent",), ("model", "modelName", "model_name")  # what metadata calls them
+LABEL, UNNAMED = ("label",), ("text", "acp")  # of --label; what an agent is called that has no adapter of its own
+AGENT_VERSION = ("agentVersion", "agent_version", "version")
+
+
+def agent_name(metadata: Record) -> str | None:
+    """Returns what a title calls the agent: its name or, if it has no adapter of its own, that of its program."""
+    name = first_text(metadata, AGENT)
+    if name not in UNNAMED:
+        return name
+    command = first_text(metadata, ("agentCommand",)) or ""
+    program, _, rest = command.partition(" ")
+    if program == "sh" and rest.startswith("-c "):  # of --shell, as a whole
+        return rest.removeprefix("-c ").strip("'")
+    return os.path.basename(program) or None
+
+
+def first_text(record: Record, keys: tuple[str, ...]) -> str | None:
+    """The first of these fields that has a text; None if none has."""
+    return next((value for key in keys if isinstance(value := record.get(key), str) and value), None)

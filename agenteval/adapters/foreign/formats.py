@@ -10,30 +10,22 @@ from agenteval.streams.files import is_regular
 from agenteval.streams.source import read_objects, report_unreadable
 from agenteval.wire.records import Record
 
-FOREIGN = {
-    "atif": "trajectories in the Agent Trajectory Interchange Format",
-    "claude-evals": "results of claude plugin eval",
-    "harbor": "trials of Harbor jobs",
-    "inspect": "logs of inspect_ai",
-    "otlp": "GenAI traces as OTLP/JSON",
-    "promptfoo": "results of promptfoo",
+FORMATS = {
+    "atif": (atif, "trajectories in the Agent Trajectory Interchange Format"),
+    "claude-evals": (claude_evals, "results of claude plugin eval"),
+    "harbor": (harbor, "trials of Harbor jobs"),
+    "inspect": (inspect, "logs of inspect_ai"),
+    "otlp": (otlp, "GenAI traces as OTLP/JSON"),
+    "promptfoo": (promptfoo, "results of promptfoo"),
 }
-MODULES = {
-    "atif": atif,
-    "claude-evals": claude_evals,
-    "harbor": harbor,
-    "inspect": inspect,
-    "otlp": otlp,
-    "promptfoo": promptfoo,
-}
-READERS = {"harbor": harbor.read_documents, "inspect": inspect.read_documents}
+FOREIGN = {name: what for name, (_, what) in FORMATS.items()}
 ENDINGS = (".json", ".jsonl", ".eval")
 
 
 def read_foreign(format_: str, paths: Iterable[str], console: Console) -> Iterator[Record]:
     """Yields the results of files and directories of this format; what cannot be read is reported."""
-    results_of = MODULES[format_].results_of
-    read_documents = READERS.get(format_, read_objects)
+    module = FORMATS[format_][0]
+    read_documents = getattr(module, "read_documents", read_objects)
     endings = (harbor.FILE,) if format_ == "harbor" else ENDINGS
     paths = list(paths)
     for path in (file for one in paths for file in _files(one, endings)):
@@ -44,7 +36,7 @@ def read_foreign(format_: str, paths: Iterable[str], console: Console) -> Iterat
         try:
             for number, document in enumerate(read_documents(path, console), 1):
                 try:
-                    yield from results_of(document)
+                    yield from module.results_of(document)
                 except BadRecord as error:
                     console.refuse(f"{path}: document {number}", str(error))
                 except Exception as error:

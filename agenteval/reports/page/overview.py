@@ -21,8 +21,18 @@ from agenteval.reports.page.rows import PageRow, page_row
 from agenteval.statistics.samples import percentile
 from agenteval.streams.text import clip, counted, first_few, one_line
 from agenteval.wire.records import Interval, Record
-from agenteval.wire.row import FLAKY, Number, Row, RowWithCalls
-from agenteval.wire.run_names import AGENT, AGENT_VERSION, LABEL, MODEL, agent_name, first_text
+from agenteval.wire.row import (
+    AGENT,
+    AGENT_VERSION,
+    FLAKY,
+    LABEL,
+    MODEL,
+    Number,
+    Row,
+    RowWithCalls,
+    agent_name,
+    first_text,
+)
 
 MOST_GROUPS = 200
 NO_GROUP = ""

@@ -12,8 +12,7 @@ from agenteval.reports.reader import RowReader
 from agenteval.streams.rows import groups_at
 from agenteval.streams.text import visible_bytes
 from agenteval.wire.records import AGENT_FAILED
-from agenteval.wire.row import Attempt, Number, Row
-from agenteval.wire.run_names import LABEL, first_text
+from agenteval.wire.row import LABEL, Attempt, Number, Row, first_text
 
 COLUMNS = ("id", "input", "hint", "output", "tool_errors", "duration_ms")
 GRADED = ("pass", "score", "reasoning")

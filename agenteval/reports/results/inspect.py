@@ -13,8 +13,7 @@ from agenteval.reports.reader import RowReader
 from agenteval.streams.jsonl import encode
 from agenteval.streams.spool import Spool
 from agenteval.wire.records import Record
-from agenteval.wire.row import ERROR, Number
-from agenteval.wire.run_names import LABEL, agent_name, first_text
+from agenteval.wire.row import ERROR, LABEL, Number, agent_name, first_text
 
 CORRECT, INCORRECT = "C", "I"  # the values by which inspect_ai counts accuracy
 UNKNOWN_MODEL = "none/none"  # how inspect_ai names the model of an evaluation that has none
