@@ -191,3 +191,38 @@ def test_the_worked_example_of_a_statistic(extended: Path, tmp_path: Path) -> No
     assert report["quality"]["one"]["medianScore"] == 1.0
     markdown = call(extended, "tools.compare", *paths, "-f", "markdown").expect(0, stderr="").stdout
     assert re.search(r"^\| Run .*\| Median \|.*\n.*\n\| one .*\| 1\.000 \|", markdown, re.MULTILINE), markdown
+
+
+TRACED_CAPTURE = """
+import os, sys, threading
+visited = set()
+
+def note(frame, event, arg):
+    file = frame.f_code.co_filename
+    if event == "call" and frame.f_code.co_name != "<module>" and PACKAGE in file:
+        visited.add(file.partition(PACKAGE)[2])
+
+def leave(code):
+    with open("visited", "w") as file:
+        file.write("\\n".join(sorted(visited)))
+    exit_now(code)
+
+PACKAGE = os.sep + "agenteval" + os.sep
+sys.argv[0] = "ae-capture"
+from agenteval.cli.tools.capture import main
+exit_now, os._exit = os._exit, leave
+threading.setprofile(note)  # of workers: the main thread only waits
+main()
+"""
+
+
+def test_a_prompt_visits_the_modules_that_contributing_names(tmp_path: Path) -> None:
+    prompts = write(tmp_path / "prompts.jsonl", jsonl({"id": "a", "input": "hello", "hint": "hello"}))
+    agent = ["--simple", "echo {}", "-g", "ae-grader-hint", "-o", "results.jsonl"]
+    run(sys.executable, "-c", TRACED_CAPTURE, prompts, *agent, cwd=tmp_path).expect(0)
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = re.findall(
+        r"`(\w+/[\w/]+\.py)`", text.partition("## How the data flows")[2].partition("A prompt visits no")[0]
+    )
+    assert {*named} == {*(tmp_path / "visited").read_text().split()}
+    assert len({*named[:15]}) == 15

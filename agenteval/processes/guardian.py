@@ -104,12 +104,12 @@ def _await_end(tool: int) -> tuple[list[bytes] | None, dict[int, str]]:
     poll.register(3, select.POLLIN)
     while True:
         if not poll.poll(interval and interval * 1000):
-            began = time.monotonic()
+            began = time.process_time()  # not the clock, which other programs' load makes run longer
             table = process_table()
             table.pop(os.getpid(), None)
             seen = {pid: start_time(pid) for pid in below([tool], table)}
             send_signal((pid for pid in seen if table[pid][0] == tool and _is_stuck(pid, tool)), signal.SIGCONT)
-            interval = max(LOOK_INTERVAL or 0.0, LOOK_SHARE * (time.monotonic() - began))
+            interval = max(LOOK_INTERVAL or 0.0, LOOK_SHARE * (time.process_time() - began))
         elif piece := os.read(3, 4096):
             *whole, begun = (begun + piece).split(b"\0")
             paths += whole
