@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.atif import check_trajectory
-from tests.support.page_records import HOSTILE, every_status, hostile, result, trial, with_sub_agents
+from tests.support.page_records import HOSTILE, LONG, every_status, hostile, result, trial, with_sub_agents
 from tests.support.tool import ROOT, Done, Record, jsonl, run, write
 
 EXPORTS = ["atif", "dpo", "inspect", "junit", "otlp", "parquet", "sft"]
@@ -484,6 +484,21 @@ def test_inspect_is_one_document_with_a_sample_per_answer() -> None:
     assert log["results"] | {"scores": []} == {"total_samples": 6, "completed_samples": 5, "scores": []}
     assert [sample["id"] for sample in log["samples"] if "error" in sample] == ["third"]
     assert json.loads(export("inspect").out)["samples"] == []
+    second = {sample["id"]: sample["events"] for sample in log["samples"]}["second"]
+    kinds = ["sample_init", "model", "tool", "model", "tool", "model", "model", *["score"] * 4]
+    assert [event["event"] for event in second] == kinds
+    assert second[1]["input"] == [{"role": "user", "content": "What is second?"}]
+    assert second[3]["input"] == [{"role": "tool", "content": LONG, "tool_call_id": "call_2", "function": "Bash"}], (
+        "of a conversation, only what is new"
+    )
+    assert [(event["working_start"], event.get("working_time")) for event in second[1:6]] == [
+        (0, 0.2), (0.2, 1.0), (1.2, 0.1), (1.3, 0.5), (1.8, 0.2)
+    ]  # fmt: skip
+    assert second[4]["failed"] and second[4]["error"]["message"] == "Error: no match"
+    [nested] = json.loads(export("inspect", with_sub_agents()).out)["samples"]
+    spans = [(event["event"], event["span_id"]) for event in nested["events"] if event["event"].startswith("span")]
+    assert [kind for kind, _ in spans] == ["span_begin", "span_begin", "span_end", "span_end"]
+    assert spans[0][1] == spans[3][1] != spans[1][1] == spans[2][1]
     epochs = [(sample["id"], sample["epoch"]) for sample in json.loads(export("inspect", *TRIALS).out)["samples"]]
     assert epochs == [(record["id"], number) for record in TRIALS for number in range(1, record["k"] + 1)]
 

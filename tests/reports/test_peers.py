@@ -70,6 +70,7 @@ def test_inspect_ai_reads_the_log(kind: str, tmp_path: Path) -> None:
     file.write_bytes(export("inspect", *KINDS[kind]).out)
     read = log.read_eval_log(str(file))
     answers = [(one["id"], trial.get("trialNum", 1)) for one in KINDS[kind] for trial in one.get("trials", [{}])]
+    assert all({"sample_init", "model"} <= {event.event for event in sample.events} for sample in read.samples)
     assert read.status == "success" and [(sample.id, sample.epoch) for sample in read.samples] == answers
     assert log.read_eval_log(str(file), header_only=True).results == read.results
     assert len(log.read_eval_log_sample_summaries(str(file))) == len(answers)
@@ -86,6 +87,7 @@ def test_inspect_view_shows_the_log(tmp_path: Path, opened: Open) -> None:
         page.get_by_text("robot exited with 1").first.wait_for()
         page.goto(f"{address}#/logs/log.json/samples/sample/second/1")
         page.get_by_text("thinking about second").first.wait_for()
+        page.get_by_text("Model Call").first.wait_for()  # the transcript, not only the messages
 
 
 def test_mlflow_takes_every_trace(tmp_path: Path) -> None:

@@ -1,13 +1,13 @@
-"""inspect: a log of inspect_ai (JSON), for `inspect view`; the trials of a prompt are epochs"""
+"""inspect: a log of inspect_ai (JSON), for `inspect view`: messages, transcript and scores; trials are epochs"""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Any
 
 from agenteval import __version__
 from agenteval.comparison.run_summary import Mean
-from agenteval.reports.answers import ReportedAnswer, iso
-from agenteval.reports.conversation import AgentTurn, exchanges
+from agenteval.reports.answers import LATEST, ReportedAnswer, iso
+from agenteval.reports.conversation import AgentTurn, ToolCall, agent_turns, exchanges, sub_agents
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
 from agenteval.streams.jsonl import encode
@@ -130,7 +130,7 @@ def sample(answer: ReportedAnswer) -> Record:
         "metadata": {**answer.metadata, "agenteval": answer.verdict()},
         "model_usage": model_usage(answer),
         "store": {},
-        "events": [],
+        "events": list(Transcript(answer).events()),
     }
     if answer.start is not None:
         record["started_at"] = iso(answer.start)
@@ -139,7 +139,7 @@ def sample(answer: ReportedAnswer) -> Record:
     if attempt.duration is not None:
         record["total_time"] = record["working_time"] = attempt.duration / 1000
     if answer.status == ERROR:
-        record["error"] = dict.fromkeys(("message", "traceback", "traceback_ansi"), "\n".join(attempt.failures))
+        record["error"] = _eval_error(attempt.failures)
     return record
 
 
@@ -150,17 +150,17 @@ def _messages(answer: ReportedAnswer) -> list[Record]:
         found.append({"role": "user", "content": exchange.user})
         for turn in exchange.turns:
             found.append(_assistant_message(turn))
-            found += [
-                {
-                    "role": "tool",
-                    "content": call.result or "",
-                    "tool_call_id": call.id,
-                    "function": call.name,
-                    **({"error": {"type": "unknown", "message": call.result or "failed"}} if call.failed else {}),
-                }
-                for call in turn.calls
-            ]
+            found += map(_tool_message, turn.calls)
     return [{"id": f"message_{number}", **message} for number, message in enumerate(found, 1)]
+
+
+def _tool_message(call: ToolCall) -> Record:
+    message = {"role": "tool", "content": call.result or "", "tool_call_id": call.id, "function": call.name}
+    return message | ({"error": _tool_error(call)} if call.failed else {})
+
+
+def _tool_error(call: ToolCall) -> Record:
+    return {"type": "unknown", "message": call.result or "failed"}
 
 
 def _assistant_message(turn: AgentTurn) -> Record:
@@ -170,6 +170,100 @@ def _assistant_message(turn: AgentTurn) -> Record:
         {"id": call.id, "function": call.name, "arguments": call.arguments, "type": "function"} for call in turn.calls
     ]
     return {"role": "assistant", "content": content, **({"tool_calls": calls} if calls else {})}
+
+
+class Transcript:
+    """The events of a sample, in the order in which they happened: the viewer of inspect_ai opens on them.
+
+    A turn of the agent is a call of the model, whose input is what is new since the last one: with the whole
+    conversation in each, a log would grow with the square of its length. A sub-agent is a span.
+    """
+
+    def __init__(self, answer: ReportedAnswer) -> None:
+        self._answer = answer
+        self._start = answer.start or 0
+        self._now = self._start  # milliseconds since 1970
+        self._sub_agents = sub_agents(answer)
+        self._span: str | None = None  # of the sub-agent that is at work
+        self._number = 0
+
+    def events(self) -> Iterator[Record]:
+        """Yields the events."""
+        answer = self._answer
+        row, attempt = answer
+        yield self._event("sample_init", sample={"input": row.turns("\n\n"), "target": row.hint or "", "id": row.id})
+        for exchange in exchanges(answer):
+            yield from self._turns([{"role": "user", "content": exchange.user}], exchange.turns)
+        if answer.end is not None:
+            self._now = max(self._now, answer.end)
+        if answer.status == ERROR:
+            yield self._event("error", error=_eval_error(attempt.failures))
+        for name, score in scores_of(answer).items():
+            yield self._event("score", score=score, scorer=name, target=row.hint or "")
+
+    def _turns(self, new: list[Record], turns: Iterable[AgentTurn]) -> Iterator[Record]:
+        model = self._answer.model or UNKNOWN_MODEL
+        for turn in turns:
+            steps = [turn.first, *(call.step for call in turn.calls)]
+            times = [time for step in steps if step and (time := self._answer.time_of(step)) is not None]
+            message = _assistant_message(turn)
+            choice = {"message": message, "stop_reason": "tool_calls" if turn.calls else "stop"}
+            yield self._event(
+                "model",
+                until=max(times, default=None),
+                model=model,
+                input=new,
+                tools=[],
+                tool_choice="auto",
+                config={},
+                output={"model": model, "choices": [choice], "completion": turn.text},
+            )
+            for call in turn.calls:
+                yield from self._call(call)
+            new = list(map(_tool_message, turn.calls))
+
+    def _call(self, call: ToolCall) -> Iterator[Record]:
+        """Yields the events of a call, those of the sub-agent that worked for it included."""
+        began = self._answer.time_of(call.step)
+        if began is not None:
+            self._now = max(self._now, began)
+        nested = self._sub_agents.pop(call.step.call_id or "", [])
+        inner = f"{self._span}.{call.id}" if self._span else call.id
+        took = call.step.duration if call.step.duration is not None and call.step.duration >= 0 else 0
+        yield self._event(
+            "tool",
+            until=None if nested else self._now + took,
+            id=call.id,
+            type="function",
+            function=call.name,
+            arguments=call.arguments,
+            result=call.result or "",
+            **({"error": _tool_error(call), "failed": True} if call.failed else {}),
+            **({"agent": call.name, "agent_span_id": inner} if nested else {}),
+        )
+        if not nested:
+            return
+        outer, self._span = self._span, inner
+        yield self._event("span_begin", id=inner, parent_id=outer, name=call.name, type="agent")
+        asked = call.arguments.get("prompt")
+        yield from self._turns([{"role": "user", "content": str(asked or call.name)}], agent_turns(nested))
+        yield self._event("span_end", id=inner)
+        self._span = outer
+
+    def _event(self, kind: str, *, until: Number | None = None, **fields: Any) -> Record:
+        """An event that begins now; if it takes time, it is over at `until`."""
+        self._number += 1
+        began = self._now
+        event: Record = {"event": kind, "uuid": f"event_{self._number}", "span_id": self._span}
+        event |= {"timestamp": iso(began), "working_start": (began - self._start) / 1000, **fields}
+        if until is not None:
+            self._now = max(began, min(until, LATEST - 1))
+            event |= {"completed": iso(self._now), "working_time": (self._now - began) / 1000}
+        return event
+
+
+def _eval_error(failures: list[str]) -> Record:
+    return dict.fromkeys(("message", "traceback", "traceback_ansi"), "\n".join(failures))
 
 
 def scores_of(answer: ReportedAnswer) -> Record:
