@@ -56,9 +56,10 @@ class ToolCall:
 
 @dataclass
 class AgentTurn:
-    """What an agent did before it read results of tools: thoughts, a text, then calls; `first` is its first step."""
+    """What an agent did before it read results of tools: thoughts, a text, then calls; with its first and last step."""
 
     first: Step | None = None
+    last: Step | None = None
     thoughts: list[str] = field(default_factory=list)
     text: str = ""
     calls: list[ToolCall] = field(default_factory=list)
@@ -71,7 +72,7 @@ class AgentTurn:
         return not self.calls and (step.type == "plan" or not self.text)
 
     def add(self, step: Step, call_id: str) -> None:
-        self.first = self.first or step
+        self.first, self.last = self.first or step, step
         if step.type == "tool_call":
             self.calls.append(ToolCall(call_id, step))
         elif step.type == "plan":
@@ -151,7 +152,7 @@ def _end_with(turns: list[AgentTurn], output: str) -> None:
     last = AgentTurn(text=output)
     while turns and not turns[-1].calls and turns[-1].text.strip() in output:  # "" too: thoughts alone
         turn = turns.pop()
-        last.first = turn.first
+        last.first, last.last = turn.first, last.last or turn.last
         last.thoughts, last.plans = turn.thoughts + last.thoughts, turn.plans + last.plans
     turns.append(last)
 

@@ -204,13 +204,11 @@ class Transcript:
     def _turns(self, new: list[Record], turns: Iterable[AgentTurn]) -> Iterator[Record]:
         model = self._answer.model or UNKNOWN_MODEL
         for turn in turns:
-            steps = [turn.first, *(call.step for call in turn.calls)]
-            times = [time for step in steps if step and (time := self._answer.time_of(step)) is not None]
             message = _assistant_message(turn)
             choice = {"message": message, "stop_reason": "tool_calls" if turn.calls else "stop"}
             yield self._event(
                 "model",
-                until=max(times, default=None),
+                until=self._answer.time_of(turn.last) if turn.last else None,
                 model=model,
                 input=new,
                 tools=[],
