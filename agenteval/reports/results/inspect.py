@@ -204,11 +204,12 @@ class Transcript:
     def _turns(self, new: list[Record], turns: Iterable[AgentTurn]) -> Iterator[Record]:
         model = self._answer.model or UNKNOWN_MODEL
         for turn in turns:
+            said = turn.calls[0].step if turn.calls else turn.last
             message = _assistant_message(turn)
             choice = {"message": message, "stop_reason": "tool_calls" if turn.calls else "stop"}
             yield self._event(
                 "model",
-                until=self._answer.time_of(turn.last) if turn.last else None,
+                until=self._answer.time_of(said) if said else None,
                 model=model,
                 input=new,
                 tools=[],
