@@ -140,7 +140,7 @@ def test_controls_filter_and_write_the_address(results_page: Path, opened: Open)
     page.get_by_role("button", name="Clear").click()
     shown.wait_for_ids(ALL)
     page.get_by_label("category").select_option(label="api (2)")
-    page.get_by_label("Tool").select_option(label="Bash (5)")
+    page.get_by_label("Tool").select_option(label="Bash (1)")
     shown.wait_for_ids(["second"])
     assert shown.fragment() == "#category=api&tool=Bash"
     page.get_by_role("button", name="Clear").click()
@@ -149,6 +149,63 @@ def test_controls_filter_and_write_the_address(results_page: Path, opened: Open)
     assert page.get_by_role("columnheader", name="Score").get_attribute("aria-sort") == "descending"
     page.get_by_role("button", name="Score").click()
     shown.wait_for_ids(["third", "second", "first", "sixth", "fourth", "fifth"])
+
+
+def with_checks(id: str, judge: float, checks: dict[str, bool], **fields: Any) -> Any:
+    """Returns a result of two graders; one of them has checks."""
+    outcome = {"checks": [{"name": name, "pass": passed, "reason": "seen"} for name, passed in checks.items()]}
+    found = {
+        "tests": graded(all(checks.values()), float(all(checks.values()))) | {"outcome": outcome},
+        "judge": graded(judge > 0.5, judge),
+    }
+    return result(id, score=graded(all(one["pass"] for one in found.values()), judge), scores=found, **fields)
+
+
+def test_graders_and_checks_have_columns_and_filters(tmp_path: Path, opened: Open) -> None:
+    records = [
+        with_checks("a", 0.9, {"says why": True, "-cheap": True}),
+        with_checks("b", 0.2, {"says why": True, "-cheap": False}),
+        with_checks("c", 0.8, {"says why": False, "-cheap": True}),
+        with_checks("d", 0.3, {"says why": False}, metadata={"category": "api"}),
+        result("e", errors=["it crashed"]),
+    ]
+    shown = opened(make_page(tmp_path, records), viewport={"width": 1440, "height": 900}, accept_downloads=True)
+    page = shown.go()
+    heads = page.locator("table.rows th").all_text_contents()
+    assert heads[1:3] == ["Id", "Prompt"] and heads[5:9] == ["tests", "judge", "says why", "-cheap"]
+    cells = page.locator("table.rows tbody tr").nth(1).locator("td").all_text_contents()
+    assert cells[2] == "What is b?" and cells[5:9] == ["✗Fail", "✗Fail 0.20", "✓Pass", "✗Fail"]
+    assert heads[-1].startswith("Answer") and page.locator("th").last.bounding_box()["width"] >= 190
+
+    page.get_by_role("button", name="Graders and checks").click()
+    page.get_by_label("grader judge").select_option(label="judge: ✗ does not pass (2)")
+    shown.wait_for_ids(["b", "d"])
+    chips = page.locator(".chip").all_inner_texts()
+    assert [" ".join(text.split()) for text in chips] == ["✗ Fail 2", "! Agent failed 0", "✓ Pass 0"]
+    assert "ui (1)" in page.get_by_label("category").inner_text()
+    page.get_by_label("check says why").select_option(label="says why: ✓ passes (1)")
+    shown.wait_for_ids(["b"])
+    assert shown.fragment() == "#grader.judge=fail&check.says%20why=pass"
+    with page.expect_download() as downloading:
+        page.get_by_role("button", name="Download").click()
+    saved = Path(downloading.value.path()).read_text()
+    assert downloading.value.suggested_filename == "robot-model-1.jsonl" and json.loads(saved) == records[1]
+    page.evaluate("location.hash = '#check.-cheap=none&category=ui'")
+    shown.wait_for_ids(["e"])
+    page.evaluate("location.hash = '#grader.judge=pass&category=api'")
+    page.get_by_text("No record matches this filter.").wait_for()
+    page.get_by_role("button", name="Clear the filter").click()
+    shown.wait_for_ids(["a", "b", "c", "d", "e"])
+    page.get_by_role("button", name="judge", exact=True).last.click()
+    shown.wait_for_ids(["a", "c", "d", "b", "e"])
+    assert shown.fragment() == "#sort=-grader.judge"
+    page.locator(".card button", has_text="judge").click()
+    shown.wait_for_ids(["d", "b"])
+    page.get_by_text("Columns").click()
+    page.get_by_label("check: says why").last.uncheck()
+    assert "says why" not in page.locator("table.rows th").all_text_contents()
+    assert page.locator(".all-same").all_text_contents() == ["all 5: 2.00 s", "all 5: 1,000"]
+    shown.changed = True  # the choice of columns is stored
 
 
 def test_the_keyboard(results_page: Path, opened: Open) -> None:
@@ -388,6 +445,12 @@ def test_trials_side_by_side(trials_page: Path, opened: Open) -> None:
         "1",
     )
     assert "Flaky 2/3" in page.locator("table.rows tbody").inner_text()
+    rows = page.locator(".heatmap li")
+    assert [text.split() for text in rows.all_inner_texts()] == [
+        ["shaky", "2/3"], ["broken", "0/3"], ["wrong", "0/3"], ["steady", "3/3"]
+    ]  # fmt: skip
+    marks = rows.first.locator(".mark").evaluate_all("marks => marks.map(mark => mark.title)")
+    assert marks == ["trial 1: Pass", "trial 2: Fail", "trial 3: Pass"]
     page.locator("a.id").click()
     page.wait_for_selector(".side-by-side")
     columns = page.locator(".run-column")
@@ -399,6 +462,8 @@ def test_trials_side_by_side(trials_page: Path, opened: Open) -> None:
     boxes = [columns.nth(at).bounding_box() for at in range(3)]
     assert len({box["y"] for box in boxes}) == 1 and boxes[0]["x"] < boxes[1]["x"] < boxes[2]["x"]
     assert "reason 2" in columns.nth(1).inner_text() and columns.nth(2).locator(".step").count() == 5
+    page.evaluate("location.hash = '#id=shaky&trial=2&step=3'")
+    page.wait_for_selector("[data-trial='2'] [data-step='3'].target")
 
 
 # --- every screen -------------------------------------------------------------------------------

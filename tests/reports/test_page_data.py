@@ -90,6 +90,22 @@ def test_no_trajectories_leaves_out_the_steps() -> None:
     assert "trajectory" not in record["trials"][0] and record["trials"][0]["output"] == "answer 1"
 
 
+def test_rows_have_the_prompt_and_a_place_for_each_grader_and_check() -> None:
+    checks = {"checks": [{"name": "b", "pass": False, "reason": ""}]}
+    graded = {"pass": False, "score": 0.25, "outcome": checks}
+    first = result("a", input=["one", "two\nthree"], score=graded, scores={"x": graded})
+    second = result("b", scores={"y": {"pass": True, "score": 1.0}, "x": graded}, graderError="z: timed out")
+    page = page_of(first, second).stdout
+    assert overview(page)["fields"][10:13] == ["prompt", "graders", "checks"]
+    assert [row[10:13] for row in blocks(page, "rows")] == [
+        ["one two three", [[0, 1, 0.25]], [[0, 1, None]]],
+        ["What is b?", [[0, 1, 0.25], [1, 1, 1.0]], [[0, 1, None]]],
+    ]
+    assert overview(page)["columns"] == {"graders": [["x", 2], ["y", 1]], "checks": [["b", 2]]}
+    [row] = blocks(page_of(trial("t", [True, None, False])).stdout, "rows")
+    assert row[-3:] == [1, 3, "pef"]
+
+
 def test_a_page_that_would_be_too_large_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(document, "MOST_BYTES", 1000)
     monkeypatch.setattr(document, "MOST_ROWS", 40)

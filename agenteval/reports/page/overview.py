@@ -17,7 +17,7 @@ from agenteval.comparison.run_summary import COST, Grades, RunSummary, add_to_gr
 from agenteval.errors import BadRecord
 from agenteval.reports.answers import LATEST
 from agenteval.reports.figures import duration_text, number, outcomes, percent, percent_span, whole
-from agenteval.reports.page.rows import PageRow, page_row
+from agenteval.reports.page.rows import Names, PageRow, page_row
 from agenteval.statistics.samples import percentile
 from agenteval.streams.text import clip, counted, first_few, one_line
 from agenteval.wire.records import Interval, Record
@@ -56,6 +56,8 @@ class Overview:
         self.facts = RunFacts()
         self.statuses: Counter[str] = Counter()
         self.summary = RunSummary()
+        self.graders, self.checks = Names(), Names()
+        self._check_grades: dict[str, Grades] = {}
         self._by = by
         self._groups: dict[str, RunSummary] = {}
         self._scores = [0] * SCORE_BINS
@@ -68,12 +70,16 @@ class Overview:
         elif self.trials != row.is_trials:
             expected, found = ("trials", "a result") if self.trials else ("results", "a record of trials")
             raise BadRecord(f"the file has {expected}, this is {found}: a page shows one kind")
-        shown = page_row(row, self._by)
+        shown = page_row(row, self._by, self.graders, self.checks)
         self.records += 1
         self.statuses[shown.status] += 1
         self.facts.add(row)
         self.summary.add(row)
         add_to_groups(self._groups, shown.groups or [NO_GROUP], row, MOST_GROUPS)
+        for name, tally in zip(self.checks, shown.checks, strict=False):
+            if tally is not None:
+                passed, count, _ = tally
+                self._check_grades.setdefault(name, Grades()).add(passed, [1.0] * passed + [0.0] * (count - passed))
         for attempt in row.attempts:
             if attempt.tokens is not None and attempt.tokens >= 0:
                 self._tokens.append(attempt.tokens)
@@ -90,6 +96,8 @@ class Overview:
             "facts": self.facts.shown(),
             "tiles": list(self.tiles()),
             "graders": [rate_bar(name, grades, grades.interval) for name, grades in self.summary.graders.items()],
+            "checks": [rate_bar(name, grades, grades.interval) for name, grades in self._check_grades.items()],
+            "columns": {"graders": self.graders.counted(), "checks": self.checks.counted()},
             "groups": [
                 rate_bar(name, group.overall(), group.interval)
                 | {"records": group.prompts, "errors": group.agent_failures}
@@ -172,9 +180,11 @@ def rate_bar(name: str, grades: Grades, interval: Interval | None) -> Record:
 
 
 def plot(values: array[float], shown: Callable[[float], str]) -> Record | None:
-    """A histogram with its edges as text; None if there is no value."""
+    """A histogram with its edges as text; None if there is no value. Of equal values there is only the text."""
     if not values:
         return None
+    if min(values) == max(values):
+        return {"same": clip(shown(values[0]), LONGEST_VALUE), "count": len(values)}
     edges, counts, log = histogram(values)
     ordered = sorted(values)
     marks = [(name, percentile(ordered, p) or 0) for name, p in (("p50", 0.5), ("p90", 0.9))]

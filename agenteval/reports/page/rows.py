@@ -1,6 +1,6 @@
 """One row per record for the table of the page: what is sorted, filtered and searched, without the trajectory."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -8,13 +8,18 @@ from agenteval.reports.answers import story
 from agenteval.reports.figures import group_names
 from agenteval.streams.text import one_line
 from agenteval.wire.records import AGENT_FAILED
-from agenteval.wire.row import ERROR, FAIL, FLAKY, GRADER_ERROR, PASS, UNGRADED, Number, Row, RowWithCalls
+from agenteval.wire.row import ERROR, FAIL, FLAKY, GRADER_ERROR, PASS, UNGRADED, Attempt, Number, Row, RowWithCalls
 
 STATUSES = (FAIL, ERROR, FLAKY, PASS, UNGRADED, GRADER_ERROR)
 PREVIEW = 160
 MOST_TOOLS = 40
 TOOL_NAME = 120
 SEARCHED = 1500  # characters of each text that the quick search looks at
+MOST_NAMES = 60  # graders, and checks, that can have a column of their own
+LONGEST_NAME = 120
+MOST_TRIALS = 200  # of a prompt that are shown as marks
+MARKS = {PASS: "p", FAIL: "f", ERROR: "e", UNGRADED: "u", GRADER_ERROR: "g"}
+Tally = tuple[int, int, float | None]  # how many answers of a record pass, how many are graded, the mean score
 
 
 class PageRow(NamedTuple):
@@ -30,11 +35,54 @@ class PageRow(NamedTuple):
     steps: Number | None
     tools: list[str]
     preview: str
+    prompt: str
+    graders: list[Tally | None]
+    """By the place of the grader in Names; those at the end that did not grade it are left out."""
+    checks: list[Tally | None]
     passed: int | None = None
     graded: int | None = None
+    marks: str = ""
+    """A letter for each trial: how it ended."""
 
 
-def page_row(row: RowWithCalls, by: str) -> PageRow:
+class Names:
+    """Gives each grader or check a place, in the order in which records have them; counts the records of each."""
+
+    def __init__(self) -> None:
+        self.records: list[int] = []  # by place
+        self._places: dict[str, int] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def counted(self) -> list[tuple[str, int]]:
+        """Each name, and how many records have it."""
+        return list(zip(self._places, self.records, strict=True))
+
+    def tallies(self, grades: Iterable[tuple[str, bool, float | None]]) -> list[Tally | None]:
+        """The grades of a record, summed up by name and put in their places; not those of too many names."""
+        found: dict[int, list[tuple[bool, float | None]]] = {}
+        for name, passes, score in grades:
+            place = self._place(name[:LONGEST_NAME])
+            if place is not None:
+                found.setdefault(place, []).append((passes, score))
+        for place in found:
+            self.records[place] += 1
+        return [_tally(found[place]) if place in found else None for place in range(max(found, default=-1) + 1)]
+
+    def _place(self, name: str) -> int | None:
+        if name not in self._places and len(self._places) < MOST_NAMES:
+            self._places[name] = len(self._places)
+            self.records.append(0)
+        return self._places.get(name)
+
+
+def _tally(grades: Sequence[tuple[bool, float | None]]) -> Tally:
+    scores = [score for _, score in grades if score is not None]
+    return sum(passes for passes, _ in grades), len(grades), round(sum(scores) / len(scores), 3) if scores else None
+
+
+def page_row(row: RowWithCalls, by: str, graders: Names | None = None, checks: Names | None = None) -> PageRow:
     """The row of a record; of trials, the score is the pass rate, the time a mean, tokens and cost are sums."""
     attempts = row.attempts
     grade = attempts[0].grade if attempts else None
@@ -52,8 +100,25 @@ def page_row(row: RowWithCalls, by: str) -> PageRow:
         total(None if attempt.trajectory is None else len(attempt.trajectory) for attempt in attempts),
         list(islice(dict.fromkeys(called), MOST_TOOLS)),
         one_line(story(attempts), PREVIEW)[:PREVIEW],
-        *((row.passed, row.graded) if row.is_trials else ()),
+        one_line(row.turns(" ")[: 4 * PREVIEW], PREVIEW)[:PREVIEW],
+        graders.tallies(_grades(attempts)) if graders is not None else [],
+        checks.tallies((one.name, one.passes, None) for attempt in attempts for one in attempt.checks)
+        if checks is not None
+        else [],
+        *((row.passed, row.graded, _marks(attempts)) if row.is_trials else ()),
     )
+
+
+def _grades(attempts: Iterable[Attempt]) -> Iterable[tuple[str, bool, float | None]]:
+    """The verdict of each grader on each answer."""
+    for attempt in attempts:
+        for name, grade in (attempt.scores or {}).items():
+            if not attempt.is_grader_error(grade):
+                yield name, grade.pass_, grade.score
+
+
+def _marks(attempts: Iterable[Attempt]) -> str:
+    return "".join(MARKS[attempt.status] for attempt in islice(attempts, MOST_TRIALS))
 
 
 def total(values: Iterable[Number | None]) -> Number | None:

@@ -2,7 +2,13 @@
 // opens that record.
 
 const PLACE_KEYS = ['trial', 'step'];
+// Graders and checks are filtered by keys of their own: #grader.judge=fail&check.tests=pass
+const VERDICT_KEY = /^(?:grader|check)\../;
 const FILTER_KEYS = ['status', 'category', 'tool', 'q', 'deep', 'sort'];
+
+function isVerdictKey(key) {
+  return key !== null && VERDICT_KEY.test(key);
+}
 
 function decodePart(text) {
   try {
@@ -24,7 +30,7 @@ function readHash(hash, groupKey, isId) {
     const at = part.indexOf('=');
     return at < 0 ? [null, part] : [decodePart(part.slice(0, at)), decodePart(part.slice(at + 1))];
   });
-  const known = (key) => key === 'id' || PLACE_KEYS.includes(key) || FILTER_KEYS.includes(key) || key === groupKey || key === `metadata.${groupKey}`;
+  const known = (key) => key === 'id' || PLACE_KEYS.includes(key) || FILTER_KEYS.includes(key) || isVerdictKey(key) || key === groupKey || key === `metadata.${groupKey}`;
   if (!pairs.every(([key]) => known(key)) && (pairs.length === 1 || isId(decodePart(text)))) {
     view.id = decodePart(text);
     return view;
@@ -33,7 +39,7 @@ function readHash(hash, groupKey, isId) {
     if (!known(key) || value === '') continue;
     if (key === 'id') view.id = value;
     else if (PLACE_KEYS.includes(key)) view[key] = /^\d{1,9}$/.test(value) ? Number(value) : null;
-    else view.filter.set(FILTER_KEYS.includes(key) ? key : 'category', value);
+    else view.filter.set(FILTER_KEYS.includes(key) || isVerdictKey(key) ? key : 'category', value);
   }
   return view;
 }
@@ -45,6 +51,7 @@ function hashOf(view, groupKey) {
     const shown = key === 'category' && !FILTER_KEYS.includes(groupKey) && groupKey !== 'id' ? groupKey : key;
     parts.push(`${encodePart(shown)}=${encodePart(view.filter.get(key))}`);
   }
+  for (const [key, value] of view.filter) if (isVerdictKey(key)) parts.push(`${encodePart(key)}=${encodePart(value)}`);
   if (view.id !== null) parts.push(`id=${encodePart(view.id)}`);
   for (const key of PLACE_KEYS) if (view.id !== null && view[key]) parts.push(`${key}=${view[key]}`);
   return `#${parts.join('&')}`;

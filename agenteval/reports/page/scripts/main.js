@@ -28,6 +28,8 @@ class Page {
     this.deepFound = { query: null, rows: new Map(), done: true };
     this.panel = document.getElementById('record');
     this.opened = null; // the row that the panel shows
+    this.columns = []; // all there are; the table has those that are shown
+    this.chosenColumns = storedColumns();
   }
 
   // --- rows ---
@@ -96,7 +98,8 @@ class Page {
 
   sortBy(name) {
     const now = this.view.filter.get('sort') || '';
-    const first = this.table.columns.find((column) => column.name === name).number ? `-${name}` : name;
+    const { number, kind } = this.columns.find((column) => column.name === name);
+    const first = number || kind ? `-${name}` : name;
     const other = first.startsWith('-') ? name : `-${name}`;
     this.set('sort', now === first ? other : now === other ? null : first);
   }
@@ -106,19 +109,48 @@ class Page {
     const started = performance.now();
     this.searchSteps();
     const sort = filter.get('sort') || '';
-    const found = this.rows.filter(matcher(filter, this));
-    this.listed = sort ? sorted(found, this.table.columns, sort) : found;
-    this.table.showSort(sort.replace('-', ''), sort.startsWith('-'));
+    if (Array.from(filter.keys()).some(isVerdictKey)) this.toolbar.showVerdicts(true);
+    const counts = new Counts(this.toolbar.counted());
+    const found = filtered(this.rows, conditionsOf(filter, this), (row, missed) => counts.add(row, missed));
+    this.listed = sort ? sorted(found, this.columns, sort) : found;
+    this.table.showSort(sort.replace(/^-/, ''), sort.startsWith('-'));
     this.table.show(this.listed);
     if (this.opened) {
       this.table.current = this.listed.indexOf(this.opened);
       this.showPosition();
     }
     const progress = this.deepFound.done ? '' : ', searching the steps…';
-    this.toolbar.show(filter, this.listed.length, this.rows.length, this.data.noun, progress);
+    this.toolbar.show(filter, this.listed.length, this.rows.length, this.data.noun, progress, counts);
     this.filterTime = performance.now() - started;
     document.documentElement.dataset.listed = String(this.listed.length);
     document.documentElement.dataset.filterTime = this.filterTime.toFixed(1);
+  }
+
+  // Shows the columns that were asked for, and of the others as many as leave room for the text.
+  fitColumns() {
+    let shown = shownColumns(this.columns, this.chosenColumns);
+    this.table.setColumns(shown);
+    if (this.data.kind !== 'comparison' && !matchMedia('(max-width: 700px)').matches) {
+      for (const dropped of droppable(shown, this.chosenColumns)) {
+        if (this.table.heads.at(-1).offsetWidth >= LEAST_TEXT) break;
+        shown = shown.filter((column) => column !== dropped);
+        this.table.setColumns(shown);
+      }
+    }
+    this.fittedTo = innerWidth;
+  }
+
+  // What the table says where it lists nothing.
+  nothingListed() {
+    const { noun, listed } = this.data;
+    if (!listed) return el('p', { text: this.data.records ? `No ${noun} is listed in this page.` : `The file has no ${noun}s.` });
+    if (!this.deepFound.done) return el('p', { text: 'Searching the steps…' });
+    const deep = this.view.filter.has('q') && !this.view.filter.has('deep') && this.data.trajectories;
+    return [
+      el('p', { text: `No ${noun} matches this filter.` }),
+      button('Clear the filter', () => this.clear()),
+      deep && button('Search steps too', () => this.set('deep', '1')),
+    ];
   }
 
   // --- search in all steps ---
@@ -308,15 +340,27 @@ class Page {
   // --- start ---
 
   async start() {
-    showOverview(this.data, (name) => this.set('category', name || 'none'));
+    showOverview(this.data, (key, value) => {
+      this.set(key, value);
+      if (this.toolbar.element.getBoundingClientRect().bottom > innerHeight) this.toolbar.element.scrollIntoView();
+    });
     this.panel.setAttribute('role', 'dialog');
     this.panel.setAttribute('aria-labelledby', 'record-title');
     this.toolbar = new Toolbar(this.data, this);
     const list = document.getElementById('list');
     await readValues('rows', (values) => this.takeRows(values));
-    this.table = new RowTable(columnsOf(this.data, this.rows), this);
+    this.columns = columnsOf(this.data, this.rows);
+    this.table = new RowTable(shownColumns(this.columns, this.chosenColumns), this);
+    this.toolbar.tail.append(...this.listActions());
+    if (this.data.kind === 'trials') showTrialsCard(this);
     list.replaceChildren(this.toolbar.element, this.table.element);
     this.toolbar.offer(this.rows);
+    this.fitColumns();
+    addEventListener('resize', () => {
+      if (innerWidth === this.fittedTo) return;
+      this.fitColumns();
+      this.apply();
+    });
     this.readAddress();
     addEventListener('hashchange', () => this.readAddress());
     addEventListener('keydown', (event) => handleKey(event, this));
@@ -333,6 +377,13 @@ class Page {
     if (this.view.filter.has('q')) this.apply();
     document.documentElement.dataset.ready = 'all';
     performance.mark('all');
+  }
+
+  // What can be done with the records that are listed.
+  listActions() {
+    const copy = button('Copy', () => copyListed(this, copy), { class: 'small', title: 'Copy the records that are listed, as JSON Lines' });
+    const save = button('Download', () => downloadListed(this), { class: 'small', title: 'Download the records that are listed, as JSON Lines' });
+    return [columnMenu(this), copy, save];
   }
 
   async showLimits() {

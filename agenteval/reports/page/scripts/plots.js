@@ -1,6 +1,6 @@
 // Small plots as inline SVG; each has a text that says the same.
 
-const PLOT = { width: 320, height: 120, foot: 18 };
+const PLOT = { width: 240, height: 100, foot: 18 };
 
 function card(title, ...content) {
   return el('section', { class: 'card' }, el('h2', { text: title }), ...content);
@@ -44,9 +44,9 @@ function rateBar(rate, interval) {
 }
 
 // Named rates, a line each; `pick` makes the names buttons.
-function rateList(bars, pick) {
+function rateList(bars, pick, hint) {
   return el('ul', { class: 'rates' }, bars.map((bar) => el('li', null,
-    pick ? button(clip(visible(bar.name), 80) || 'none', () => pick(bar.name), { class: 'rate-name', title: bar.name }) : el('span', { class: 'rate-name', title: bar.name, text: clip(bar.name, 80) }),
+    pick ? button(clip(visible(bar.name), 80) || 'none', () => pick(bar.name), { class: 'rate-name', title: hint ? `${clip(bar.name, 200)}: ${hint.toLowerCase()}` : clip(bar.name, 200) }) : el('span', { class: 'rate-name', title: bar.name, text: clip(bar.name, 80) }),
     el('span', { class: 'rate-text' }, el('b', { text: bar.shown }), bar.count > 0 && el('span', { class: 'dim', text: ` ${wholeText(bar.passed)}/${wholeText(bar.count)}` })),
     rateBar(bar.rate, bar.interval),
     el('span', { class: 'rate-sure', text: bar.sure, title: '95% interval' }))));

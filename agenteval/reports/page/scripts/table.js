@@ -5,13 +5,13 @@ const MOST_PRINTED = 3000;
 
 class RowTable {
   constructor(columns, page) {
-    this.columns = columns;
     this.page = page;
     this.rows = [];
     this.current = -1; // the place in `rows` that the keyboard is at
     this.body = el('tbody');
-    this.heads = columns.map((column) => this.heading(column));
-    this.element = el('table', { class: 'rows', 'aria-label': 'Records' }, el('thead', null, el('tr', null, this.heads)), this.body);
+    this.head = el('tr');
+    this.element = el('table', { class: 'rows', 'aria-label': 'Records' }, el('thead', null, this.head), this.body);
+    this.setColumns(columns);
     this.from = this.to = -1;
     this.printing = false;
     addEventListener('scroll', () => this.draw(), { passive: true });
@@ -20,9 +20,19 @@ class RowTable {
     addEventListener('afterprint', () => { this.printing = false; this.draw(true); });
   }
 
+  setColumns(columns) {
+    this.columns = columns;
+    this.heads = columns.map((column) => this.heading(column));
+    this.head.replaceChildren(...this.heads);
+  }
+
+  className(column) {
+    return `column-${column.kind || column.name}${column.number ? ' number' : ''}`;
+  }
+
   heading(column) {
-    const sort = button(column.title, () => this.page.sortBy(column.name), { class: 'sort' });
-    return el('th', { scope: 'col', 'data-title': column.title, class: `column-${column.name}${column.number ? ' number' : ''}` }, sort);
+    const sort = button(oneLine(column.title, 60), () => this.page.sortBy(column.name), { class: 'sort', title: column.what ? `${column.what} ${clip(column.title, 200)}` : null });
+    return el('th', { scope: 'col', 'data-title': oneLine(column.title, 60), class: this.className(column) }, sort);
   }
 
   showSort(name, descending) {
@@ -60,12 +70,13 @@ class RowTable {
     [this.from, this.to] = [from, to];
     const rows = this.rows.slice(from, to).map((row, at) => this.row(row, from + at));
     const space = (count) => (count > 0 && !this.printing ? [el('tr', { class: 'space', 'aria-hidden': 'true' }, el('td', { colspan: this.columns.length, css: { height: `${count * height}px` } }))] : []);
-    this.body.replaceChildren(...space(from), ...rows, ...space(this.rows.length - to));
+    const empty = this.rows.length ? [] : [el('tr', { class: 'space' }, el('td', { colspan: this.columns.length }, el('div', { class: 'empty-state' }, this.page.nothingListed())))];
+    this.body.replaceChildren(...space(from), ...rows, ...space(this.rows.length - to), ...empty);
     if (focused && this.current >= 0) this.link(this.current)?.focus({ preventScroll: true });
   }
 
   row(row, place) {
-    const cells = this.columns.map((column) => el('td', { class: `column-${column.name}${column.number ? ' number' : ''}` }, column.cell(row, this.page)));
+    const cells = this.columns.map((column) => el('td', { class: this.className(column) }, column.cell(row, this.page)));
     const element = el('tr', {
       'aria-rowindex': String(place + 2),
       'aria-current': place === this.current ? 'true' : null,
