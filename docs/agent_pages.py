@@ -26,7 +26,7 @@ FIGURES = {
     "cachedTokens": "cached tokens",
     "costUsd": "cost",
 }
-NOT_PASSED = ("-", "**fail**")
+NOT_PASSED = ("-", "**fail**", "not run")
 
 
 def agent_pages() -> Iterator[tuple[str, str]]:
@@ -39,13 +39,17 @@ def agent_pages() -> Iterator[tuple[str, str]]:
 
 
 def tested() -> dict[str, dict[str, str]]:
-    """Returns agent → column → content, from the first table of results in docs/agents.md."""
+    """Returns agent → column → content, from the tables of results in docs/agents.md."""
     table = LOG.read_text(encoding="utf-8").partition("## Other versions")[0]
     lines = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
-    start = next(number for number, cells in enumerate(lines) if cells[:2] == ["agent", "version"])
-    columns = lines[start]
-    rows = [cells for cells in lines[start + 1 :] if len(cells) == len(columns)]
-    return {cells[0]: dict(zip(columns, cells, strict=True)) for cells in rows}
+    results: dict[str, dict[str, str]] = {}
+    columns: list[str] = []
+    for cells in lines:
+        if cells[:2] == ["agent", "version"]:
+            columns = cells
+        elif len(cells) == len(columns):
+            results.setdefault(cells[0], {}).update(zip(columns, cells, strict=True))
+    return results
 
 
 def index(results: dict[str, dict[str, str]]) -> Iterator[str]:
@@ -91,7 +95,7 @@ def log_in(home: dict[str, Any]) -> Iterator[str]:
     else:
         yield "The key of its provider in the environment logs it in; `--isolate` copies no file for that."
     if kept := home.get("keys"):
-        parts = [f"{listed(keys)} of `~/{path}`" for path, keys in kept.items()]
+        parts = [f"`~/{path}`" if keys == ["*"] else f"{listed(keys)} of `~/{path}`" for path, keys in kept.items()]
         yield f"Of its settings only the keys that choose provider and model are copied: {'; '.join(parts)}."
     if renewed := home.get("writeBack"):
         yield f"The program renews {listed(renewed)}; what it renews is written back to yours."

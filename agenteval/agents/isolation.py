@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from threading import Lock
 
 import msgspec
 
@@ -37,16 +38,18 @@ XDG = {
     "XDG_CACHE_HOME": ".cache",
     "XDG_RUNTIME_DIR": ".run",
 }
+WHOLE = ["*"]  # as keys of a file: all of it
 MCP_FILE = "mcp.json"  # below HOME, for an agent that takes its name as an argument
 PLANNED_MCP_FILE = "MCP_FILE"  # in a command that is only shown
 
 
-class Credential(msgspec.Struct, frozen=True):
-    """A file that logs an agent in: the user's own, its copy, and what was copied."""
+class Credential(msgspec.Struct):
+    """A file that logs an agent in: the user's own and its copy, with what each of them held when last looked at."""
 
     source: str
     copy: str
-    content: bytes
+    owned: bytes
+    copied: bytes
 
 
 class SessionPlace:
@@ -93,6 +96,7 @@ class Surroundings:
         self.isolate, self.dressed = isolate, dressed  # whether workspaces are given what the variant puts there
         self.schema = (agent.config.home if isinstance(agent, SchemaAgent) else None) or Home()
         self.user = environment.all_of({})
+        self._writing_back = Lock()
         if isolate and (own := sorted({"HOME", *XDG, *(self.schema.env or ())} & {*environment.chosen})):
             raise UserError(f"--env {own[0]}: --isolate gives each session its own; leave out one of them")
         for path in self.schema.copy or ():
@@ -203,7 +207,8 @@ class Surroundings:
         for path, keys in (self.schema.keys or {}).items():
             if content := _settings(self.user_path(path), keys):
                 place.lend(new_path(home, path), content)
-                self._hide(path, content)
+                if keys != WHOLE:
+                    self._hide(path, content)
         for path, text in (self.schema.files or {}).items():
             if not os.path.lexists(os.path.join(home, path)):
                 write_new(new_path(home, path), text.encode(), 0o600)
@@ -215,7 +220,7 @@ class Surroundings:
             content = read_regular(source, LARGEST_CREDENTIAL)
         except FileNotFoundError:
             return  # the user is logged in another way, such as by a variable
-        credential = Credential(source, new_path(home, path), content)
+        credential = Credential(source, new_path(home, path), content, content)
         place.lend(credential.copy, content)
         place.credentials.append(credential)
         self._hide(source, content)
@@ -250,19 +255,21 @@ class Surroundings:
 
         It is called when a process of the agent has ended, before its output is recorded.
         """
-        for number, credential in enumerate(place.credentials):
+        for credential in place.credentials:
             try:
                 content = read_regular(credential.copy, LARGEST_CREDENTIAL)
             except OSError:
                 continue
-            if content == credential.content or not content.strip():
+            if content == credential.copied or not content.strip():
                 continue
+            credential.copied = content
             self._hide(credential.source, content)
             name = os.path.relpath(credential.copy, place.home)
-            if name in (self.schema.write_back or ()) and _is_newer(credential, content):
-                with suppress(OSError):
-                    _replace_owned(credential.source, content)
-            place.credentials[number] = msgspec.structs.replace(credential, content=content)
+            if name in (self.schema.write_back or ()) and _is_whole(content, credential.owned):
+                with suppress(OSError), self._writing_back:  # of sessions that run at once, the first one's is kept
+                    if read_regular(credential.source, LARGEST_CREDENTIAL) == credential.owned:
+                        _replace_owned(credential.source, content)
+                        credential.owned = content
 
     def remove_left(self, base: str, markers: Markers) -> None:
         """Removes the credentials that a run left in the HOMEs below a directory when killed with its guardian."""
@@ -279,6 +286,8 @@ def _settings(path: str, keys: list[str]) -> bytes:
     """Returns the settings of a file that have one of the keys, in its format; nothing if it cannot be read."""
     try:
         content = read_regular(os.path.realpath(path), LARGEST_CREDENTIAL).decode()
+        if keys == WHOLE:
+            return content.encode()
         if path.endswith((".yaml", ".yml")):
             names = "|".join(map(re.escape, keys))
             blocks = re.findall(rf"(?m)^(?:{names}):.*\n?(?:[ \t#-].*\n?|\n)*", content)
@@ -297,17 +306,17 @@ def _settings(path: str, keys: list[str]) -> bytes:
         return b""
 
 
-def _is_newer(credential: Credential, content: bytes) -> bool:
-    """Whether a renewed credential is whole, and the user's own has not been renewed since."""
-    if credential.content.lstrip()[:1] == b"{":
-        try:
-            msgspec.json.decode(content)
-        except (msgspec.DecodeError, UnicodeError):
-            return False
+def _is_whole(content: bytes, before: bytes) -> bool:
+    """Whether a renewed credential is as complete as the one before: an object with its keys, if that was JSON."""
     try:
-        return os.lstat(credential.copy).st_mtime_ns > os.lstat(credential.source).st_mtime_ns
-    except OSError:
+        known = msgspec.json.decode(before)
+    except (msgspec.DecodeError, UnicodeError):
+        return True
+    try:
+        found = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeError):
         return False
+    return isinstance(found, dict) and known.keys() <= found.keys() if isinstance(known, dict) else True
 
 
 def _replace_owned(path: str, content: bytes) -> None:

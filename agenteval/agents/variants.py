@@ -285,17 +285,25 @@ def _server_problem(server: Any) -> str | None:
 def server_file(servers: dict[str, Record], form: McpServers, before: bytes = b"") -> bytes:
     """Returns the configuration of servers in the form of an agent, in addition to what its file has already."""
     entries: Any = {name: _entry(name, server, form) for name, server in servers.items()}
-    *parents, last = form.key.split(".")
     if form.as_list:
         entries = list(entries.values())
+    settings = form.settings or {}
     if form.format == "toml":
+        switches = "".join(f"{key} = {_toml(value)}\n" for key, value in settings.items())
         tables = "".join(_toml_tables(form.key, entries))
-        return before + (b"\n" if before else b"") + tables.encode()
-    content = msgspec.json.decode(before) if before.strip() else {}
-    place = content
-    for parent in parents:
-        place = place.setdefault(parent, {})
-    place[last] = entries
+        return before + (b"\n" if before else b"") + (switches + tables).encode()
+    content = {} if form.format == "yaml" or not before.strip() else msgspec.json.decode(before)
+    for key, value in {**settings, form.key: entries}.items():
+        *parents, last = key.split(".")
+        place = content
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = value
+    if form.format == "yaml":  # JSON is YAML's, too
+        has = re.findall(rb"(?m)^([\w-]+):", before)
+        added = {key: value for key, value in content.items() if key.encode() not in has}
+        lines = (encode(key) + b": " + encode(value) + b"\n" for key, value in added.items())
+        return before + (b"\n" if before and not before.endswith(b"\n") else b"") + b"".join(lines)
     return encode(content) + b"\n"
 
 

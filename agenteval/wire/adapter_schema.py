@@ -254,7 +254,8 @@ class Home(_Part):
     """Those of them that the program renews: a renewed one replaces the user's, because the old one may be void."""
     keys: dict[RelativePath, list[str]] | None = None
     """Settings (JSON, TOML or YAML) of which only some keys are copied, such as the provider and the model: path →
-    keys, those of nested objects joined by dots (in YAML only keys at the top). They are redacted and removed, too."""
+    keys, those of nested objects joined by dots (in YAML only keys at the top). They are redacted and removed, too.
+    ["*"] is the whole of a text file with a name, such as that of the model, which is not redacted."""
     files: dict[RelativePath, str] | None = None
     """Files that the agent needs in a new HOME: path → content; one that was copied stays as it is."""
     env: Environment | None = None
@@ -304,8 +305,11 @@ class McpServers(_Part):
     """Path of the file below HOME: it needs --isolate, so that no server of the user's is in it."""
     key: str = "mcpServers"
     """Where the servers are in the file; keys of nested objects are joined by dots."""
-    format: Literal["json", "toml"] = "json"
-    """Format of the file; json is for YAML, too."""
+    format: Literal["json", "toml", "yaml"] = "json"
+    """Format of the file."""
+    settings: dict[str, Any] | None = None
+    """What else the file has to say, such as that servers are to be used: key (joined by dots) → value. In YAML a key
+    that the file has already stays as it is."""
     stdio: dict[str, Any] | None = None
     """An entry for a server that is a command. In it "{command}", "{args}", "{env}", "{argv}" (the command and its
     arguments) and "{name}" stand for those values; what a server does not have is left out. Not given: the entry of
@@ -418,5 +422,5 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "cumulative": get_args(UsageField),
     "typeValues": get_args(StepKind),
     "boundary": ("args", "git"),
-    "format": ("json", "toml"),
+    "format": ("json", "toml", "yaml"),
 }

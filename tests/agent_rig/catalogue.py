@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 KEY = "sk-dummy"
 MODEL = "scripted-model"
+HINT = "hint.txt"  # a file of the user's, two directories above the workspace
+MODEL_2 = "second-model"  # that of --model
 
 TOKENS = "exact tokens"
 CACHED = "cached tokens"
@@ -31,8 +33,19 @@ NO_TOOLS = "it has no tools"
 NO_SUB_AGENTS = {"sub-agent": "it has no sub-agents"}
 NO_LIMIT = {"max turns": "it has no such limit"}
 NO_MEMORY = {"second session": "it has no memory"}
+NO_VARIANTS = {"skill": "it has no skills", "mcp": "it has no MCP"}
 WITHOUT_TOOLS = dict.fromkeys(
-    ("failing tool", "child left", "empty answer", "parallel calls", "sub-agent", "max turns", "killed later"), NO_TOOLS
+    (
+        "failing tool",
+        "child left",
+        "empty answer",
+        "parallel calls",
+        "sub-agent",
+        "max turns",
+        "killed later",
+        "memory",
+    ),
+    NO_TOOLS,
 )
 
 
@@ -53,6 +66,7 @@ class Agent(NamedTuple):
 
     name: str
     source: str
+    """npm, pip, or local: the package is the folder of the program."""
     package: str
     version: str
     also: tuple[str, ...] = ()
@@ -82,12 +96,35 @@ class Agent(NamedTuple):
     """ms until the timeout in the scenario of that name: enough for it to start and to call its tool."""
     failure: str = "500"
     """Text in its error message when the model answers 500, unless it passes the model's own message on."""
+    model: str = MODEL_2
+    """How --model names MODEL_2."""
+    poison: dict[str, str] = {}
+    """Settings of a user with a hook and a server (see poison.py): files below HOME, some in place of those in `files`.
+    {hook} stands for a command, {python}, {server} and {started} for a server and its arguments, {mark} for a mark
+    and {file} for the file itself."""
+    poison_above: dict[str, str] = {}
+    """The same in the directory above the workspaces."""
+    poison_arguments: tuple[str, ...] = ()
+    """Arguments without which it ignores them."""
+    harmless: bool = False
+    """It reads no file of the user's but its login."""
+    reading: tuple[str, ...] = ()
+    """Arguments with which it reads HINT, if it has no tools, or may read files outside of its workspace."""
+    schema: str = ""
+    """Path of its adapter schema, if it does not come with the suite."""
 
 
 def _json(value: object) -> str:
     return json.dumps(value, indent=2)
 
 
+_HOOK = {"type": "command", "command": "{hook}"}
+_SERVER = {"command": "{python}", "args": ["{server}", "{started}"]}
+_TOML_SERVER = """
+[mcp_servers.own]
+command = "{python}"
+args = ["{server}", "{started}"]
+"""
 _MODEL_OPTIONS = {"name": "Scripted", "limit": {"context": 200_000, "output": 8_000}}
 _OPENAI_ENV = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1", "OPENAI_API_BASE": "{url}/v1"}
 _LITELLM_ENV = {**_OPENAI_ENV, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
@@ -106,16 +143,13 @@ CLAUDE = Agent(
     },
     limit=("--max-turns", "1"),
     memory=Memory(("CLAUDE_CODE_DISABLE_AUTO_MEMORY",)),
+    poison={
+        ".claude/settings.json": _json({"hooks": {"SessionStart": [{"hooks": [_HOOK]}]}}),
+        ".claude.json": _json({"mcpServers": {"own": _SERVER}}),
+    },
 )
 
-CODEX = Agent(
-    "codex",
-    "npm",
-    "@openai/codex",
-    "0.169.0",
-    env={"SCRIPTED_KEY": KEY},
-    files={
-        ".codex/config.toml": f"""\
+_CODEX_CONFIG = f"""\
 model = "{MODEL}"
 model_provider = "scripted"
 model_reasoning_summary = "detailed"
@@ -130,7 +164,14 @@ wire_api = "responses"
 request_max_retries = 1
 stream_max_retries = 1
 """
-    },
+
+CODEX = Agent(
+    "codex",
+    "npm",
+    "@openai/codex",
+    "0.169.0",
+    env={"SCRIPTED_KEY": KEY},
+    files={".codex/config.toml": _CODEX_CONFIG},
     failure="experiencing high demand",
     memory=Memory(
         ("-c", "features.memories=false"),
@@ -138,6 +179,11 @@ stream_max_retries = 1
         arguments=("--enable", "memories"),
     ),
     cannot=NO_LIMIT,
+    poison={
+        ".codex/config.toml": _CODEX_CONFIG + _TOML_SERVER,
+        ".codex/hooks.json": _json({"hooks": {"SessionStart": [{"hooks": [_HOOK]}]}}),
+    },
+    poison_arguments=("--dangerously-bypass-hook-trust",),
 )
 
 _GEMINI_SETTINGS = {
@@ -159,7 +205,33 @@ GEMINI = Agent(
     counts_side_requests=True,
     cannot={"second session": "nothing switches its memory off: a session sees what an earlier one saved"},
     sub_agent={"agent_name": "generalist"},
+    poison={
+        ".gemini/settings.json": _json(
+            {
+                **_GEMINI_SETTINGS,
+                "mcpServers": {"own": _SERVER},
+                "hooks": {"SessionStart": [{"hooks": [{**_HOOK, "name": "own"}]}]},
+            }
+        ),
+        ".gemini/extensions/own/gemini-extension.json": _json({"name": "own", "version": "1.0.0"}),
+        ".gemini/extensions/own/GEMINI.md": "An extension of the user's.\n",
+    },
 )
+
+_OPENCODE_CONFIG = {
+    "autoupdate": False,
+    "share": "disabled",
+    "model": f"scripted/{MODEL}",
+    "small_model": f"scripted/{MODEL}",
+    "permission": {"bash": "allow", "edit": "allow"},
+    "provider": {
+        "scripted": {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": "{url}/v1", "apiKey": KEY},
+            "models": {name: {**_MODEL_OPTIONS, "tool_call": True, "reasoning": True} for name in (MODEL, MODEL_2)},
+        }
+    },
+}
 
 OPENCODE = Agent(
     "opencode",
@@ -167,28 +239,32 @@ OPENCODE = Agent(
     "opencode-ai",
     "1.18.33",
     env={"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_SHARE": "1"},
-    files={
-        ".config/opencode/opencode.json": _json(
-            {
-                "autoupdate": False,
-                "share": "disabled",
-                "model": f"scripted/{MODEL}",
-                "small_model": f"scripted/{MODEL}",
-                "permission": {"bash": "allow", "edit": "allow"},
-                "provider": {
-                    "scripted": {
-                        "npm": "@ai-sdk/openai-compatible",
-                        "options": {"baseURL": "{url}/v1", "apiKey": KEY},
-                        "models": {MODEL: {**_MODEL_OPTIONS, "tool_call": True, "reasoning": True}},
-                    }
-                },
-            }
-        )
-    },
+    files={".config/opencode/opencode.json": _json(_OPENCODE_CONFIG)},
     unreported=frozenset({RUNNING}),
     cannot={**NO_MEMORY, "max turns": "at the limit of steps it only asks the model to stop"},
     sub_agent={"subagent_type": "general"},
+    model=f"scripted/{MODEL_2}",
+    poison={
+        ".config/opencode/opencode.json": _json(
+            {
+                **_OPENCODE_CONFIG,
+                "mcp": {"own": {"type": "local", "command": ["{python}", "{server}", "{started}"], "enabled": True}},
+            }
+        ),
+        ".config/opencode/plugin/own.js": """\
+import { writeFileSync } from "node:fs";
+export const Own = async () => { writeFileSync("{hook-file}", ""); return {}; };
+""",
+    },
 )
+
+_QWEN_SETTINGS = {
+    "security": {"auth": {"selectedType": "openai"}},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+    "general": {"enableAutoUpdate": False, "disableAutoUpdate": True},
+    "model": {"generationConfig": {"maxRetries": 1}},
+}
 
 QWEN = Agent(
     "qwen",
@@ -196,22 +272,21 @@ QWEN = Agent(
     "@qwen-code/qwen-code",
     "0.24.4",
     env={**_OPENAI_ENV, "OPENAI_MODEL": MODEL},
-    files={
-        ".qwen/settings.json": _json(
-            {
-                "security": {"auth": {"selectedType": "openai"}},
-                "privacy": {"usageStatisticsEnabled": False},
-                "telemetry": {"enabled": False},
-                "general": {"enableAutoUpdate": False, "disableAutoUpdate": True},
-                "model": {"generationConfig": {"maxRetries": 1}},
-            }
-        )
-    },
+    files={".qwen/settings.json": _json(_QWEN_SETTINGS)},
     counts_side_requests=True,
     limit=("--max-session-turns", "1"),
     unreported=frozenset({STOP}),
     memory=Memory(("QWEN_CODE_MEMORY_LOCAL",)),
     sub_agent={"subagent_type": "general-purpose"},
+    poison={
+        ".qwen/settings.json": _json(
+            {
+                **_QWEN_SETTINGS,
+                "mcpServers": {"own": _SERVER},
+                "hooks": {"SessionStart": [{"hooks": [{**_HOOK, "name": "own"}]}]},
+            }
+        ),
+    },
 )
 
 COPILOT = Agent(
@@ -230,6 +305,13 @@ COPILOT = Agent(
     memory=Memory(("--excluded-tools=session_store_sql",)),
     cannot=NO_LIMIT,
     sub_agent={"agent_type": "general-purpose"},
+    reading=("--allow-all-paths",),
+    poison={
+        ".copilot/mcp-config.json": _json({"mcpServers": {"own": {**_SERVER, "type": "local", "tools": ["*"]}}}),
+        ".copilot/hooks/own.json": _json(
+            {"version": 1, "hooks": {"sessionStart": [{"type": "command", "bash": "{hook}"}]}}
+        ),
+    },
 )
 
 PI = Agent(
@@ -250,7 +332,7 @@ PI = Agent(
                         "api": "openai-completions",
                         "models": [
                             {
-                                "id": MODEL,
+                                "id": name,
                                 "name": "Scripted",
                                 "reasoning": True,
                                 "input": ["text"],
@@ -258,13 +340,20 @@ PI = Agent(
                                 "contextWindow": 200_000,
                                 "maxTokens": 8_000,
                             }
+                            for name in (MODEL, MODEL_2)
                         ],
                     }
                 }
             }
         ),
     },
-    cannot=NO_SUB_AGENTS | NO_LIMIT | NO_MEMORY,
+    cannot={**NO_SUB_AGENTS, **NO_LIMIT, **NO_MEMORY, "mcp": "it has no MCP, unless an extension adds it"},
+    poison={
+        ".pi/agent/extensions/own.ts": """\
+import { writeFileSync } from "node:fs";
+export default function (pi: any) { writeFileSync("{hook-file}", ""); }
+"""
+    },
 )
 
 CLINE = Agent(
@@ -295,16 +384,14 @@ CLINE = Agent(
         )
     },
     cannot=NO_LIMIT | NO_MEMORY,
+    poison={
+        ".cline/data/settings/cline_mcp_settings.json": _json({"mcpServers": {"own": _SERVER}}),
+        ".cline/hooks/TaskStart": "#!/bin/sh\n{hook}\necho '{}'\n",
+        "Documents/Cline/Hooks/TaskStart": "#!/bin/sh\n{hook}\necho '{}'\n",
+    },
 )
 
-CONTINUE = Agent(
-    "continue",
-    "npm",
-    "@continuedev/cli",
-    "1.5.47",
-    env={"CONTINUE_TELEMETRY_ENABLED": "0"},
-    files={
-        ".continue/config.yaml": f"""\
+_CONTINUE_CONFIG = f"""\
 name: scripted
 version: 0.0.1
 schema: v1
@@ -317,12 +404,29 @@ models:
     roles: [chat]
     capabilities: [tool_use]
 """
-    },
+
+CONTINUE = Agent(
+    "continue",
+    "npm",
+    "@continuedev/cli",
+    "1.5.47",
+    env={"CONTINUE_TELEMETRY_ENABLED": "0"},
+    files={".continue/config.yaml": _CONTINUE_CONFIG},
     unreported=frozenset({TOOLS, TOKENS, STOP}),
     cannot={
         **NO_LIMIT,
         **NO_MEMORY,
         "sub-agent": "its tool for them, in beta, fails without the terminal user interface",
+        "model": "it takes models of its hub only; others are in its configuration",
+    },
+    poison={
+        ".continue/config.yaml": _CONTINUE_CONFIG
+        + """\
+mcpServers:
+  - name: own
+    command: "{python}"
+    args: ["{server}", "{started}"]
+"""
     },
 )
 
@@ -334,7 +438,10 @@ AIDER = Agent(
     env={**_LITELLM_ENV, "AIDER_MODEL": f"openai/{MODEL}"},
     unreported=frozenset({TOOLS, TOKENS, STOP}),
     without_tools=True,
-    cannot=WITHOUT_TOOLS | NO_MEMORY,
+    cannot=WITHOUT_TOOLS | NO_MEMORY | NO_VARIANTS,
+    model=f"openai/{MODEL_2}",
+    poison={".aider.conf.yml": "read: {file}  # {mark}\n"},
+    reading=("--read", f"../../{HINT}"),  # not an absolute path, as files that a command names are behind the wall, too
     time_out=60_000,  # on a busy machine it takes 20 s to start
 )
 
@@ -350,13 +457,16 @@ LLM = Agent(
 - model_id: {MODEL}
   model_name: {MODEL}
   api_base: "{{url}}/v1"
-  supports_tools: true
+- model_id: {MODEL_2}
+  model_name: {MODEL_2}
+  api_base: "{{url}}/v1"
 """,
     },
     unreported=frozenset({TOOLS, TOKENS, STOP}),
     without_tools=True,
     writes_files=False,
-    cannot=WITHOUT_TOOLS | NO_MEMORY,
+    cannot={**WITHOUT_TOOLS, **NO_MEMORY, **NO_VARIANTS, "instructions": "it reads none"},
+    harmless=True,
 )
 
 MINI = Agent(
@@ -374,7 +484,9 @@ MINI = Agent(
     },
     unreported=frozenset({RUNNING}),
     limit=("-c", "mini.yaml", "-c", "agent.step_limit=1"),
-    cannot=NO_SUB_AGENTS | NO_MEMORY,
+    cannot={**NO_SUB_AGENTS, **NO_MEMORY, **NO_VARIANTS, "instructions": "it reads none"},
+    model=f"openai/{MODEL_2}",
+    harmless=True,
     time_out=60_000,  # as aider
 )
 
@@ -401,8 +513,30 @@ GPTME = Agent(
         "sub-agent": "it has none, unless its configuration adds the tool `subagent`",
         "parallel calls": "it carries out the first call of a reply only",
     },
+    model=f"local/{MODEL_2}",
+    poison={
+        ".config/gptme/config.toml": """\
+[mcp]
+enabled = true
+auto_start = true
+[[mcp.servers]]
+name = "own"
+enabled = true
+command = "{python}"
+args = ["{server}", "{started}"]
+"""
+    },
     time_out=60_000,  # as aider
 )
+
+_GOOSE_CONFIG = """\
+extensions:
+  developer:
+    enabled: true
+    type: builtin
+    name: developer
+    timeout: 300
+"""
 
 GOOSE = Agent(
     "goose",
@@ -416,29 +550,25 @@ GOOSE = Agent(
         "OPENAI_HOST": "{url}",
         "OPENAI_API_KEY": KEY,
     },
-    files={
-        ".config/goose/config.yaml": """\
-extensions:
-  developer:
-    enabled: true
-    type: builtin
-    name: developer
-    timeout: 300
-"""
-    },
+    files={".config/goose/config.yaml": _GOOSE_CONFIG},
     unreported=frozenset({CACHED, STOP}),
     limit=("--max-turns", "1"),
     cannot={"second session": "its memory is an extension, which only the user's configuration adds"},
+    poison={
+        ".config/goose/config.yaml": _GOOSE_CONFIG
+        + """\
+  own:
+    enabled: true
+    type: stdio
+    name: own
+    cmd: "{python}"
+    args: ["{server}", "{started}"]
+    timeout: 30
+"""
+    },
 )
 
-GROK = Agent(
-    "grok",
-    "npm",
-    "@xai-official/grok",
-    "1.0.41",
-    env={"SCRIPTED_KEY": KEY, "GROK_DISABLE_AUTOUPDATER": "1"},
-    files={
-        ".grok/config.toml": f"""\
+_GROK_CONFIG = f"""\
 [models]
 default = "scripted"
 max_retries = 1
@@ -449,14 +579,33 @@ env_key = "SCRIPTED_KEY"
 name = "Scripted"
 context_window = 200000
 max_completion_tokens = 8000
+[model.second]
+model = "{MODEL_2}"
+base_url = "{{url}}/v1"
+env_key = "SCRIPTED_KEY"
+name = "Second"
+context_window = 200000
+max_completion_tokens = 8000
 """
-    },
+
+GROK = Agent(
+    "grok",
+    "npm",
+    "@xai-official/grok",
+    "1.0.41",
+    env={"SCRIPTED_KEY": KEY, "GROK_DISABLE_AUTOUPDATER": "1"},
+    files={".grok/config.toml": _GROK_CONFIG},
     limit=("--max-turns", "1"),
     memory=Memory(
         ("GROK_MEMORY",),
         env={"GROK_MEMORY": "1"},
         files={".grok/memory/MEMORY.md": f"# Global memory\n\n## Preferences\n\n- The codeword is {SECRET}.\n"},
     ),
+    model="second",
+    poison={
+        ".grok/config.toml": _GROK_CONFIG + _TOML_SERVER,
+        ".grok/hooks/own.json": _json({"hooks": {"SessionStart": [{"hooks": [_HOOK]}]}}),
+    },
 )
 
 _KIMI_CONFIG = f"""\
@@ -473,6 +622,11 @@ provider = "scripted"
 model = "{MODEL}"
 max_context_size = 200000
 capabilities = ["thinking", "tool_use"]
+[models.second]
+provider = "scripted"
+model = "{MODEL_2}"
+max_context_size = 200000
+capabilities = ["thinking", "tool_use"]
 """
 
 KIMI = Agent(
@@ -486,17 +640,14 @@ KIMI = Agent(
         ".kimi-code/config.toml": _KIMI_CONFIG.replace("[loop_control]", "[loop_control]\nmax_steps_per_turn = 1")
     },
     cannot=NO_MEMORY,
+    model="second",
+    poison={
+        ".kimi-code/config.toml": _KIMI_CONFIG + '[[hooks]]\nevent = "SessionStart"\ncommand = "{hook}"\n',
+        ".kimi-code/mcp.json": _json({"mcpServers": {"own": _SERVER}}),
+    },
 )
 
-VIBE = Agent(
-    "vibe",
-    "pip",
-    "mistral-vibe",
-    "3.0.2",  # 3.0.3 cannot be installed: it needs a version of certifi that is not on PyPI
-    python=(3, 12),
-    env={"SCRIPTED_KEY": KEY},
-    files={
-        ".vibe/config.toml": f"""\
+_VIBE_CONFIG = f"""\
 active_model = "scripted"
 enable_telemetry = false
 enable_update_checks = false
@@ -512,11 +663,36 @@ provider = "scripted"
 alias = "scripted"
 thinking = "high"
 max_context_length = 200000
+[[models]]
+name = "{MODEL_2}"
+provider = "scripted"
+alias = "second"
+thinking = "high"
+max_context_length = 200000
 """
-    },
+
+VIBE = Agent(
+    "vibe",
+    "pip",
+    "mistral-vibe",
+    "3.0.2",  # 3.0.3 cannot be installed: it needs a version of certifi that is not on PyPI
+    python=(3, 12),
+    env={"SCRIPTED_KEY": KEY},
+    files={".vibe/config.toml": _VIBE_CONFIG},
     unreported=frozenset({TOKENS, RUNNING}),
     limit=("--max-turns", "1"),
     cannot={**NO_MEMORY, "sub-agent": "the model starts them from a program in TypeScript, and no tokens are reported"},
+    model="second",
+    poison={
+        ".vibe/config.toml": _VIBE_CONFIG
+        + """\
+[[mcp_servers]]
+name = "own"
+transport = "stdio"
+command = "{python}"
+args = ["{server}", "{started}"]
+"""
+    },
     time_out=60_000,  # as aider
 )
 
@@ -537,6 +713,8 @@ OPENHANDS = Agent(
     time_out=120_000,  # it takes 10 s of CPU time to start, a minute on a busy machine
     cannot=NO_LIMIT | NO_MEMORY,
     sub_agent={"subagent_type": "default"},
+    model=f"openai/{MODEL_2}",
+    poison={".openhands/mcp.json": _json({"mcpServers": {"own": _SERVER}})},
 )
 
 _NPM = (CLAUDE, CODEX, GEMINI, OPENCODE, QWEN, COPILOT, PI, CLINE, CONTINUE, GOOSE, GROK, KIMI)

@@ -51,6 +51,8 @@ def installed_version(agent: Agent) -> str | None:
 
 def programs(agent: Agent) -> Path:
     """Returns the folder of the agent's executable."""
+    if agent.source == "local":
+        return Path(agent.package)
     return _folder(agent) / ("node_modules/.bin" if agent.source == "npm" else "bin")
 
 

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 from tests.agent_rig.catalogue import (
     CACHED,
     EXIT,
+    HINT,
     KILLED,
+    MODEL_2,
     RUNNING,
     SECRET,
     STOP,
@@ -22,6 +24,8 @@ from tests.agent_rig.catalogue import (
     TOOLS,
     Agent,
 )
+from tests.agent_rig.mcp_server import RESULT, TOOL
+from tests.agent_rig.poison import HOOK, SERVER
 from tests.agent_rig.script import (
     AGAIN,
     ANSWER,
@@ -39,6 +43,11 @@ from tests.agent_rig.server import ScriptedModel
 PROMPT = f"Please create {FILE} with a shell command, then tell me the answer. The codeword is {CODEWORD}."
 PROMPT_AGAIN = f"{AGAIN}: what was the answer?"
 PROMPT_TO_REMEMBER = f"{PROMPT} Remember this for next time: {SECRET}."
+LATER = "saffron"  # in the prompt of the second of two sessions, and in no other
+INSTRUCTED = "celadon-heron"
+SKILL = "rig-skill-amaranth"
+HIDDEN = "ochre-lynx"
+VALUE = "value-of-a-variable-of-the-user"
 PRINTED = "it-was-written"
 PRINTED_TOO = "so-was-this"
 STARTED = "started.txt"
@@ -46,6 +55,9 @@ FOREVER = "nohup tail -f /dev/null"  # some agents refuse to run `sleep`
 PATIENCE = 400_000  # ms: some agents retry a failing model for five minutes
 ENDS_WITHIN = 6.0  # seconds from the timeout or Ctrl-C to the exit of ae-capture; two of them are the grace period
 INTERRUPTED = 130
+
+_SERVER = {"command": "{python}", "args": ["{server}", "{folder}/started"], "env": {"RIG_VALUE": "${RIG_VALUE}"}}
+_MCP = json.dumps({"mcpServers": {"rig": _SERVER}})
 
 Record = dict[str, Any]
 Problems = Iterator[str]
@@ -64,6 +76,16 @@ class Run(NamedTuple):
     """The tool was running, or for agents without tools the model was waiting, when the run was stopped."""
     overtime: float
     """Seconds from the timeout or Ctrl-C to the exit of ae-capture."""
+    folder: Path = Path()
+    """Where its files are: HOME of the user, workspaces and what options name."""
+    poison: frozenset[str] = frozenset()
+    """What of the user's configuration the agent has seen: files, HOOK, SERVER."""
+    not_isolated: Run | None = None
+    """The same before, without --isolate."""
+    not_walled: Run | None = None
+    """The same before, without --sandbox, which it needs beside --isolate."""
+    unlisted: frozenset[str] = frozenset()
+    """Files in `poison` that its schema does not list."""
     remembered: bool = False
     """An earlier session, without the adapter's switch, saw what was in the agent's memory."""
 
@@ -86,6 +108,17 @@ class Scenario(NamedTuple):
     """The agent may send one request to the model."""
     remembers: bool = False
     """Two sessions with the agent's memory on come first, with the same HOME."""
+    options: tuple[str, ...] = ()
+    """Options of ae-capture; {folder} stands for the folder of the run, {model} for MODEL_2 as the agent names it."""
+    files: dict[str, str] = {}
+    """What is in that folder; {folder}, {python} and {server} are replaced."""
+    poisoned: bool = False
+    """The user's HOME and the directory above the workspaces are full of configuration; it is run without the options
+    first."""
+    reads: bool = False
+    """The model reads a file outside of the workspace."""
+    before: str = ""
+    """Prompt of a session of its own, before that of `prompt`."""
 
 
 # --- checks of a record ----------------------------------------------------------------------------
@@ -237,6 +270,108 @@ def child_left(run: Run) -> Problems:
     yield from _output(run, ANSWER)
 
 
+def kept_out(run: Run) -> Problems:
+    """Checks that nothing of the user's is seen with --isolate, and that the line without it names what is."""
+    plain = run.not_isolated
+    assert plain is not None
+    for what, each in (("without --isolate: ", plain), ("", run)):
+        yield from (f"{what}{problem}" for problem in (*_no_trouble(each), *_output(each, ANSWER)))
+    yield from _proven(plain)
+    if plain.unlisted:
+        yield f"it reads what its schema does not list: {', '.join(sorted(plain.unlisted))}"
+    if any(path[0] in "~." for path in plain.poison) and "reads your own configuration: " not in plain.stderr:
+        yield f"without --isolate no line says what it reads: {plain.stderr.strip()[-300:]}"
+    if run.poison:
+        yield f"with --isolate: {', '.join(sorted(run.poison))}"
+    if half := run.not_walled:
+        if inside := sorted(path for path in half.poison if not path.startswith("../")):
+            yield f"with --isolate, without --sandbox: {', '.join(inside)}"
+        if "also reads what lies above its workspace: " not in half.stderr or "--sandbox hides it" not in half.stderr:
+            yield f"no line says that it needs --sandbox: {half.stderr.strip()[-300:]}"
+
+
+def _proven(plain: Run) -> Problems:
+    """Checks that the poison works without --isolate."""
+    if not plain.agent.harmless and not any(path.startswith("~/") for path in plain.poison):
+        yield "no file of the user's was read without --isolate, so that nothing is proven"
+    planted = "".join([*plain.agent.poison.values(), *plain.agent.poison_above.values()])
+    for sign, word in ((HOOK, "{hook"), (SERVER, "{server}")):
+        if word in planted and sign not in plain.poison:
+            yield f"without --isolate it is not true that {sign}, so that nothing is proven"
+
+
+def left_nothing(run: Run) -> Problems:
+    """Checks that a session does not see what the one before left in its HOME, and that the user's HOME is clean."""
+    yield from _no_trouble(run)
+    yield from _output(run, ANSWER)
+    left = run.folder / "work" / "prompt-a.home" / ".claude/CLAUDE.md"
+    if not left.exists() or SECRET not in left.read_text("utf-8"):
+        yield "the first session left nothing, so that nothing is proven"
+    if not run.model.saw(LATER):
+        yield "the model received no request of the second session"
+    if run.model.saw(SECRET, beside=LATER):
+        yield "the second session saw what the first left"
+    home = run.folder / "home"
+    found = [file for file in sorted(home.rglob("*")) if file.is_file() and SECRET.encode() in file.read_bytes()]
+    if found:
+        yield f"the first session left it in {len(found)} files of the user's, such as ~/{found[0].relative_to(home)}"
+
+
+def model_chosen(run: Run) -> Problems:
+    """Checks that all requests for the task name the model of --model."""
+    yield from _no_trouble(run)
+    yield from _output(run, ANSWER)
+    if set(run.model.models) != {MODEL_2}:
+        yield f"the requests name {_short(run.model.models)}"
+    if run.record["metadata"]["variant"] != {"model": run.agent.model}:
+        yield f"metadata.variant is {_short(run.record['metadata']['variant'])}"
+
+
+def instructed(run: Run) -> Problems:
+    """Checks that the instructions are in a request."""
+    yield from _no_trouble(run)
+    yield from _output(run, ANSWER)
+    if not run.model.saw(INSTRUCTED, beside=CODEWORD):
+        yield "the instructions are not in a request"
+
+
+def skilled(run: Run) -> Problems:
+    """Checks that the model is told about the skill."""
+    yield from _no_trouble(run)
+    yield from _output(run, ANSWER)
+    if not run.model.saw(SKILL, beside=CODEWORD):
+        yield "the skill is not in a request"
+
+
+def looked_up(run: Run) -> Problems:
+    """Checks that the tool of the MCP server is called, and that its result is in the trajectory."""
+    yield from _no_trouble(run)
+    yield from _output(run, ANSWER)
+    started = run.folder / "started"
+    if not started.exists() or started.read_text().split() != [VALUE] * len(started.read_text().split()):
+        yield "the server was not started with the variable of its configuration"
+    if not run.model.saw(RESULT):
+        yield "the result of the tool is not in a request"
+    if VALUE in json.dumps(run.record):
+        yield "the value of the variable is in the record"
+    calls = [call for call in _calls(run) if TOOL in json.dumps([call["name"], call.get("input")])]
+    if run.reports(TOOLS) and not any(RESULT in json.dumps(call.get("output")) for call in calls):
+        yield f"the result is not in the trajectory: {_short([[call['name'], call.get('output')] for call in calls])}"
+
+
+def walled(run: Run) -> Problems:
+    """Checks that the agent works behind the wall, and that a file outside cannot be read."""
+    yield from _no_trouble(run)
+    yield from _output(run, ANSWER)
+    yield from _file(run)
+    if run.model.saw(HIDDEN) or HIDDEN in json.dumps(run.record):
+        yield "a file of the user's was read"
+    if not run.agent.without_tools and not run.model.saw(PRINTED):
+        yield "the model did not see that the command ran"
+    if not run.record["metadata"].get("sandbox"):
+        yield "metadata.sandbox is missing"
+
+
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -269,6 +404,46 @@ SCENARIOS = {
         ),
         Scenario("time-out", Script(f"echo > {STARTED}; {FOREVER}", waits=True), timed_out, timeout=None),
         Scenario("Ctrl-C", Script(f"echo > {STARTED}; {FOREVER}", waits=True), interrupted, interrupted=True),
+        Scenario("poisoned", Script("true"), kept_out, options=("--isolate",), poisoned=True),
+        Scenario(
+            "memory",
+            Script("true", memorizes=True, leaves="sh {folder}/leave.sh"),
+            left_nothing,
+            f"{PROMPT} Another word is {LATER}.",
+            options=("--isolate",),
+            before=PROMPT_TO_REMEMBER,
+            reads=True,
+        ),
+        Scenario("model", Script("true"), model_chosen, options=("--isolate", "--model", "{model}")),
+        Scenario(
+            "instructions",
+            Script("true"),
+            instructed,
+            options=("--isolate", "--instructions", "{folder}/RULES.md"),
+            files={"RULES.md": f"Always remember the word {INSTRUCTED}.\n"},
+        ),
+        Scenario(
+            "skill",
+            Script("true"),
+            skilled,
+            options=("--isolate", "--skill", f"{{folder}}/skills/{SKILL}"),
+            files={f"skills/{SKILL}/SKILL.md": f"---\nname: {SKILL}\ndescription: Names a colour.\n---\nSay mauve.\n"},
+        ),
+        Scenario(
+            "mcp",
+            Script("true", tool=TOOL),
+            looked_up,
+            options=("--isolate", "--mcp", "{folder}/mcp.json"),
+            files={"mcp.json": _MCP},
+        ),
+        Scenario(
+            "sandbox",
+            Script(f"cat {{folder}}/{HINT}; echo hello > {FILE} && echo {PRINTED}"),
+            walled,
+            options=("--isolate", "--sandbox", "bwrap"),
+            files={HINT: f"{HIDDEN}\n"},
+            reads=True,
+        ),
     )
 }
 

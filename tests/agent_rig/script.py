@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tests.agent_rig.catalogue import SECRET
 from tests.agent_rig.conversation import Body, Call, ModelRequest, Reply, Usage
+from tests.agent_rig.mcp_server import RESULT, TOOL
 
 FILE = "hello.txt"
 CODEWORD = "heliotrope"
@@ -65,6 +66,16 @@ RECALL: dict[str, Body] = {
     },
 }
 
+# Tools that find the tools of MCP servers, and their arguments.
+SEARCHES: dict[str, Body] = {
+    "ToolSearch": {"query": f"select:mcp__rig__{TOOL}", "max_results": 5},  # claude
+    "search_tool": {"query": TOOL},  # grok
+    "tool_search": {"query": TOOL},  # qwen
+    "search_tool_functions": {"query": TOOL},  # vibe
+}
+# Tools that call those, and the names of the arguments for the name and for the arguments.
+CALLERS = {"use_tool": ("tool_name", "tool_input"), "tool_call": ("name", "arguments")}
+
 
 class Script(NamedTuple):
     """The model's part of a scenario."""
@@ -88,6 +99,10 @@ class Script(NamedTuple):
     is; the others look there if they have a tool for it."""
     waits_again: bool = False
     """The model does not reply any more after the tool call of the second prompt."""
+    leaves: str = ""
+    """A command that the model runs in a session whose prompt has SECRET, to leave that behind."""
+    tool: str = ""
+    """The model calls the tool that has this in its name, instead of the command."""
     without_tools: bool = False
     """The agent has no tools: the answer holds the file, and a model that `waits` never replies at all."""
 
@@ -114,6 +129,8 @@ def reply_to(request: ModelRequest, body: Body, script: Script) -> Reply | None:
     if AGAIN in request.prompt and not request.ends_with_tool_result:
         remembers = CODEWORD in json.dumps(body)
         return _last(REMEMBERED if remembers else FORGOTTEN, request, body, shell)
+    if script.tool and RESULT not in json.dumps(body):
+        return _call_of(script.tool, request, body)
     if request.ends_with_tool_result:
         return _after_tool(request, body, script, shell)
     if shell is None:
@@ -129,6 +146,8 @@ def reply_to(request: ModelRequest, body: Body, script: Script) -> Reply | None:
         )
     command = script.command
     memorizes = script.memorizes and SECRET in request.prompt
+    if memorizes and script.leaves:
+        command += f"; {script.leaves}"
     if memorizes and (found := MEMORY.search(json.dumps(body))):
         command += f"; mkdir -p {found[1]} && echo 'The codeword is {SECRET}.' > {found[1]}/MEMORY.md"
     calls = [_shell_call(shell, request, each) for each in (command, *script.commands)]
@@ -146,6 +165,26 @@ def _after_tool(request: ModelRequest, body: Body, script: Script, shell: str | 
         known = request.tools[wait].get("properties") or {}
         return Reply("", TASK_USAGE, calls=(Call(wait, {name: given[name] for name in given if name in known}),))
     return _last(script.answer, request, body, shell)
+
+
+def _call_of(tool: str, request: ModelRequest, body: Body) -> Reply:
+    """Returns a reply that calls a tool of an MCP server, which may have to be found first and called by another."""
+    name = next((name for name in request.tools if tool in name), None)  # after the name of the server
+    search = next((name for name in SEARCHES if name in request.tools), None)
+    caller = next((name for name in CALLERS if name in request.tools), None)
+    if name is not None:
+        call = Call(name, _filled(request.tools[name]))
+    elif search and not request.ends_with_tool_result:
+        call = Call(search, SEARCHES[search])
+    elif "run_typescript" in request.tools and (found := re.findall(rf"\w+\.\w*{tool}", json.dumps(body))):  # vibe
+        code = f"async function main() {{ return await tools.{found[-1]}({{word: 'a word'}}); }}"
+        call = Call("run_typescript", {"code": code})
+    elif caller and (found := re.findall(rf"\w+__{tool}", json.dumps(body))):
+        of_name, of_arguments = CALLERS[caller]
+        call = Call(caller, {of_name: found[-1], of_arguments: {"word": "a word"}})
+    else:
+        return Reply(f"I have no tool {tool}.", TASK_USAGE)
+    return Reply(BEFORE, TASK_USAGE, THOUGHT, (call,))
 
 
 def _shell_call(shell: str | None, request: ModelRequest, command: str) -> Call:

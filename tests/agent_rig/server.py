@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.agent_rig.apis import api_at
+from tests.agent_rig.catalogue import MODEL, MODEL_2
 from tests.agent_rig.conversation import Body, Usage
 from tests.agent_rig.script import CODEWORD, REFUSAL, SIDE_USAGE, SUB_TASK, Script, reply_to
 from tests.support.http_server import Request, Response, json_response, serving
 
-MODEL_NAMES = ("scripted-model",)
+MODEL_NAMES = (MODEL, MODEL_2)
 
 
 class Spent(NamedTuple):
@@ -33,6 +35,7 @@ class ScriptedModel:
         self.replies: list[Usage] = []
         self.refused = 0
         self.sub_agents = 0
+        self.models: list[str] = []  # that each request for the task named
         self._seen: list[str] = []
         self.waiting = threading.Event()
         self._over = threading.Event()
@@ -40,6 +43,7 @@ class ScriptedModel:
 
     def __call__(self, request: Request) -> Response:
         body = _json(request)
+        self._seen.append(json.dumps(body))
         response = self._respond(request, body)
         entry = {"path": request.path, "query": request.query, "body": body}
         answer = {"status": response.status, "reply": response.body.decode("utf-8", "replace")}
@@ -50,11 +54,12 @@ class ScriptedModel:
     def begin_session(self) -> None:
         """Forgets the requests and replies of an earlier session."""
         self.replies.clear()
+        self.models.clear()
         self._seen.clear()
 
-    def saw(self, text: str) -> bool:
-        """Returns whether the text was in a request of the session."""
-        return any(text in seen for seen in self._seen)
+    def saw(self, text: str, beside: str = "") -> bool:
+        """Returns whether the text was in a request of the session, of those that have `beside` in them."""
+        return any(text in seen and beside in seen for seen in self._seen)
 
     def spent(self) -> Spent:
         """Returns the sums of the reported tokens, for the task and beside it."""
@@ -75,7 +80,6 @@ class ScriptedModel:
             return api.refuse(self.script.status, REFUSAL)
         asked = api.read(body)
         text = json.dumps(body)
-        self._seen.append(text)
         self.sub_agents += SUB_TASK in text and CODEWORD not in text
         reply = reply_to(asked, body, self.script)
         if reply is None:
@@ -83,6 +87,9 @@ class ScriptedModel:
             self._over.wait()
             return api.refuse(503, "the scenario is over")
         self.replies.append(reply.usage)
+        if reply.usage != SIDE_USAGE:
+            named = re.search(r"/models/([^/:]+):", request.path)
+            self.models.append(named[1] if named else str(body.get("model")))
         return api.write(reply, body, request)
 
 

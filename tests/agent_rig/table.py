@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 PASS = "pass"
+NOT_RUN = "not run"
+VARIANTS = "poisoned"  # the first scenario of the second table
 REFUSED = re.compile(r"it refuses (\S+) of the adapter")
 INTRO = """\
 # Adapters tested with the real agents
@@ -32,13 +34,23 @@ same name. `make test-agents AGENTS="claude codex@0.170.0"` runs some of them, o
 | killed later | the model falls silent in the second turn | all tokens so far, or `tokensPartial` |
 | time-out | the tool outlasts the time | `timedOut`, `errors`, the unfinished step; ends within 6 s |
 | Ctrl-C | SIGINT to ae-capture while the tool runs | it exits with 130 within 6 s |
+| poisoned | HOME and the directory above are full of marked instructions, skills, sub-agents, hooks, MCP servers | \
+a line names what is read; with `--isolate` no mark is in a request, no hook runs, no server starts |
+| memory | with `--isolate` a session leaves a word wherever agents look for one below HOME | \
+the next one does not see it, and it is not in the user's HOME |
+| model | `--model` | all requests for the task name it |
+| instructions | `--instructions` | they are in the requests |
+| skill | `--skill` | the model is told about it |
+| mcp | `--mcp` with a server on stdio, whose tool the model calls | \
+the result is in the trajectory, the value of `${VAR}` in no record |
+| sandbox | `--sandbox bwrap`; the command also reads a file of the user's | it works, and the file is not there |
 
 After each scenario no process may be left: none in the namespace, none with the scenario's mark in its environment.
 """
 OTHERS = """\
 ## Other versions
 
-The same adapters with older programs: `make test-agents AGENTS=claude@2.0.56`; “-” was not run. Where a program refuses
+The same adapters with older programs: `make test-agents AGENTS=claude@2.0.56`. Where a program refuses
 a flag, `errors` of the record names the flag and the version that the adapter was tested with.
 """
 
@@ -76,9 +88,13 @@ def save(path: Path, rows: dict[str, Row]) -> None:
 
 def page(rows: list[Row], others: list[Row], scenarios: list[str]) -> str:
     """Returns the text of docs/agents.md; `others` are rows of other versions."""
-    lines = [INTRO, *_table(rows, scenarios), "", *(note for row in rows for note in _notes(row)), "", *_reasons(rows)]
+    first = scenarios.index(VARIANTS) if VARIANTS in scenarios else len(scenarios)
+    lines = [INTRO, *_table(rows, scenarios[:first]), ""]
+    if scenarios[first:]:
+        lines += ["Isolation, variants and the wall:", "", *_table(rows, scenarios[first:]), ""]
+    lines += [*(note for row in rows for note in _notes(row)), "", *_reasons(rows)]
     if others:
-        lines += ["", OTHERS, *_table(others, scenarios), ""]
+        lines += ["", OTHERS, *_table(others, scenarios[:first]), ""]
         lines += [note for row in others for note in _notes(row._replace(agent=row.label, unreported=[]))]
     return "\n".join(lines) + "\n"
 
@@ -102,13 +118,13 @@ def _table(rows: list[Row], scenarios: list[str]) -> list[str]:
 def _cells(row: Row, scenarios: list[str]) -> list[str]:
     if row.not_run:
         return [row.agent, row.version or "-", *["-"] * len(scenarios), row.date]
-    return [row.agent, row.version, *(_verdict(row.problems.get(name)) for name in scenarios), row.date]
+    return [row.agent, row.version, *(_verdict(row, name) for name in scenarios), row.date]
 
 
-def _verdict(problems: list[str] | None) -> str:
-    if problems is None:
-        return "-"
-    return "**fail**" if problems else PASS
+def _verdict(row: Row, scenario: str) -> str:
+    if scenario not in row.problems:
+        return "-" if scenario in row.left_out else NOT_RUN
+    return "**fail**" if row.problems[scenario] else PASS
 
 
 def _notes(row: Row) -> list[str]:

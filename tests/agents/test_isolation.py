@@ -34,6 +34,10 @@ open(os.path.join(home, "memory"), "a").write("x")
 if "renew" in sys.argv[-1]:
     open(login, "w").write(json.dumps({"token": os.environ["RENEWED"]}))
     print(json.dumps({"type": "text", "text": "now " + os.environ["RENEWED"]}))
+if "meanwhile" in sys.argv[-1]:
+    open(os.environ["LOGIN"], "w").write(json.dumps({"token": "of-another-program"}))
+if "rewrite" in sys.argv[-1]:
+    open(login, "w").write(sys.argv[-1].partition("rewrite ")[2])
 if "hang" in sys.argv[-1]:
     import time
     time.sleep(600)
@@ -162,6 +166,24 @@ def test_a_renewed_login_is_written_back(toy: Path) -> None:
     assert record["output"] == "now [redacted:auth.json]"
     assert json.loads(login.read_text()) == {"token": RENEWED} and stat.S_IMODE(login.stat().st_mode) == 0o600
     assert sorted(os.listdir(toy / "elsewhere")) == ["auth.json"]
+    again: list[Record] = [{"id": "a", "input": ["renew", 'rewrite {"token": "zy98-a-third-token-76xw", "more": 1}']}]
+    capture(toy, "--isolate", prompts=again, TOY_HOME=str(toy / "elsewhere"))
+    assert json.loads(login.read_text()) == {"token": "zy98-a-third-token-76xw", "more": 1}, "in a later turn"
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ['rewrite {"tok', "rewrite {}", "rewrite  ", 'rewrite ["token"]', "renew meanwhile", "no write-back: renew"],
+)
+def test_a_login_that_is_not_whole_or_that_the_user_renewed_is_not_written_back(toy: Path, prompt: str) -> None:
+    login = toy / "user/.toy/auth.json"
+    if "no write-back" in prompt:
+        schema = json.loads((toy / "toy.json").read_text())
+        del schema["home"]["writeBack"]
+        (toy / "toy.json").write_text(json.dumps(schema))
+    capture(toy, "--isolate", prompts=[{"id": "a", "input": prompt}], LOGIN=str(login))
+    assert json.loads(login.read_text()) == {"token": "of-another-program" if "meanwhile" in prompt else TOKEN}
+    assert sorted(os.listdir(login.parent)) == ["TOY.md", "auth.json", "skills"]
 
 
 @pytest.mark.parametrize("killed", ["tool", "both"])

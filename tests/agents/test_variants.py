@@ -239,6 +239,22 @@ def test_forms_of_configurations() -> None:
             "two": {"type": "http", "url": "http://h/mcp", "headers": {"A": "b"}},
         },
     }
+    switched = McpServers(
+        format="toml",
+        key="mcp.servers",
+        as_list=True,
+        settings={"mcp.enabled": True},
+        stdio={"name": "{name}"},
+        http={"name": "{name}"},
+    )
+    assert tomllib.loads(server_file(servers, switched, b'"env" = {"A" = "b"}\n').decode()) == {
+        "env": {"A": "b"},
+        "mcp": {"enabled": True, "servers": [{"name": "one"}, {"name": "two"}]},
+    }
+    block = McpServers(format="yaml", as_list=True, settings={"name": "x", "schema": "v1"}, stdio={"cmd": "{command}"})
+    assert server_file({"one": servers["one"]}, block, b"name: own\nmodels:\n  - a: 1") == (
+        b'name: own\nmodels:\n  - a: 1\n"schema": "v1"\n"mcpServers": [{"cmd":"srv"}]\n'
+    )
     listed = McpServers(format="toml", key="s", as_list=True, stdio={"name": "{name}"}, http={"name": "{name}"})
     assert tomllib.loads(server_file(servers, listed).decode()) == {"s": [{"name": "one"}, {"name": "two"}]}
     assert acp_servers(servers)[1]["headers"] == [{"name": "A", "value": "b"}]
