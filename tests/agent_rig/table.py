@@ -94,7 +94,8 @@ def page(rows: list[Row], others: list[Row], scenarios: list[str]) -> str:
         lines += ["Isolation, variants and the wall:", "", *_table(rows, scenarios[first:]), ""]
     lines += [*(note for row in rows for note in _notes(row)), "", *_reasons(rows)]
     if others:
-        lines += ["", OTHERS, *_table(others, scenarios[:first]), ""]
+        tried = [name for name in scenarios if any(name in row.problems for row in others)]
+        lines += ["", OTHERS, *_table(others, tried), ""]
         lines += [note for row in others for note in _notes(row._replace(agent=row.label, unreported=[]))]
     return "\n".join(lines) + "\n"
 
