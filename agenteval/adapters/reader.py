@@ -16,12 +16,13 @@ import msgspec
 
 from agenteval.adapters.parts import compile_line_patterns, compile_unfolding
 from agenteval.adapters.rules import Event, RuleSet, SchemaCompiler, Trace, compile_actions, compile_step_rules
+from agenteval.adapters.skills import skills_used
 from agenteval.adapters.trajectory import MOST_STEPS, Time, Trajectory, richness_of
 from agenteval.adapters.values import decode_leniently, may_have_halves, without_halves
 from agenteval.streams.jsonl import encode
 from agenteval.streams.patterns import SlowPattern
 from agenteval.wire.adapter_schema import HeadlessAdapter, UsageField
-from agenteval.wire.records import VERDICT_FIELDS, Record
+from agenteval.wire.records import SKILLS_USED, VERDICT_FIELDS, Record
 
 Times = list[int] | list[float] | list[int | float]
 
@@ -302,6 +303,7 @@ def result_of(raw: Record, adapter: Adapter, *, keep_raw: bool = False, reading:
         "trajectoryRichness": richness_of(None, (step["type"] for step in reading.trajectory)),
         "turnCount": len(raw["input"]) if isinstance(raw["input"], list) else 1,
         **({"turnSteps": reading.turn_steps} if reading.turns > 1 else {}),
+        **({SKILLS_USED: used} if (used := skills_used(reading.trajectory)) else {}),
         **{field: raw[field] for field in ENDING if field in raw},
     }
     result["timing"] = {**raw["timing"], **_usage(raw, reading, log)}

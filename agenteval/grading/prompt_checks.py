@@ -145,7 +145,11 @@ def grade_checks(record: Record, processes: ProcessSupervisor, ask: AskJudge, sa
         "pass": all(finding.passes for check, finding in pairs if check.required),
         "score": _share(pairs),
         "reasoning": "; ".join([tally, *failing]),
-        "outcome": {"checks": [_outcome(check, finding) for check, finding in pairs], **used},
+        "outcome": {
+            "checks": [_outcome(check, finding) for check, finding in pairs],
+            **({"skills": skills, SKILL_TRIGGERED: any(skills.values())} if (skills := evidence.skills) else {}),
+            **used,
+        },
     }
 
 
@@ -217,6 +221,7 @@ class Evidence:
 
     def __init__(self, record: Record, processes: ProcessSupervisor, sandbox: Sandbox | None) -> None:
         self.record, self.processes, self.sandbox = record, processes, sandbox
+        self.skills: dict[str, bool] = {}  # those that checks ask for → whether they were loaded
 
     def find(self, check: AnyCheck) -> Finding:
         """Returns whether a check passes; raises BadRecord if that cannot be told."""
@@ -314,6 +319,7 @@ class Evidence:
     def skill(self, check: kinds.SkillUsed | kinds.SkillNotUsed) -> Finding:
         """Looks for a call or a read that loads a skill."""
         by = next((call.name for call in self.calls if loads_skill(call, check.skill, check.ignore_case)), None)
+        self.skills[check.skill] = by is not None
         said = f"loaded by {by}" if by else "not loaded"
         return Finding((by is not None) == isinstance(check, kinds.SkillUsed), said)
 

@@ -1,5 +1,7 @@
 """The summary of a run, or of a group of it, as text: names and values of what is known."""
 
+from collections.abc import Collection, Iterable
+
 from agenteval.comparison.run_summary import COST, Grades, RunSummary
 from agenteval.reports.figures import UNKNOWN, duration_text, outcomes, percent, percent_span, whole
 from agenteval.statistics.samples import percentile
@@ -15,6 +17,7 @@ GROUP_TITLES = {
     "Average score": "SCORE",
     "Agents failed": "FAILED",
 }
+TRIGGER_TITLES = {"Precision": "PRECISION", "Recall": "RECALL"}  # of loading a skill, where prompts say shouldTrigger
 
 
 def grade_facts(summary: RunSummary) -> list[tuple[str, str]]:
@@ -64,10 +67,17 @@ def pass_rate(grades: Grades, interval: Interval | None) -> str:
     return f"{grades.passed:,}/{grades.count:,} ({rate}), 95% interval {percent_span(interval)}"
 
 
-def group_cells(summary: RunSummary) -> tuple[str, ...]:
+def group_titles(groups: Iterable[RunSummary]) -> dict[str, str]:
+    """The titles of the figures of categories; those of loading a skill only if it is known of one of them."""
+    return {**GROUP_TITLES, **(TRIGGER_TITLES if any(group.triggers for group in groups) else {})}
+
+
+def group_cells(summary: RunSummary, titles: Collection[str]) -> tuple[str, ...]:
     """The figures of one category: passes, their rate with its interval, the mean score, agents that failed."""
     grades, failed = summary.overall(), f"{summary.agent_failures:,}"
+    rates = [f"{right:,}/{of:,}" if of else UNKNOWN for right, of in summary.trigger_rates().values()]
+    last = (failed, *rates) if len(titles) > len(GROUP_TITLES) else (failed,)
     if not grades.count:
-        return (f"0/0 of {summary.records:,}", UNKNOWN, UNKNOWN, UNKNOWN, failed)
+        return (f"0/0 of {summary.records:,}", UNKNOWN, UNKNOWN, UNKNOWN, *last)
     passed = f"{grades.passed:,}/{grades.count:,}"
-    return (passed, percent(grades.rate), percent_span(summary.interval), f"{grades.score.value:.3f}", failed)
+    return (passed, percent(grades.rate), percent_span(summary.interval), f"{grades.score.value:.3f}", *last)

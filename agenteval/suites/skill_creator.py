@@ -7,6 +7,7 @@ from typing import Any
 from agenteval.errors import BadRecord, UserError
 from agenteval.suites.cases import Case, as_id, object_of, text_of
 from agenteval.suites.documents import Found, file_in, read_document, read_front_matter
+from agenteval.wire.records import SHOULD_TRIGGER
 
 
 def cases(path: str) -> Iterator[Found]:
@@ -69,7 +70,8 @@ def _fill_trigger(case: Case, one: dict[str, Any], number: int, skill: str | Non
         raise BadRecord('"should_trigger" must be true or false')
     case.fields = {"id": as_id(str(one.get("id", f"query-{number}"))), "input": text_of(one, "query")}
     case.check("skill-used" if one["should_trigger"] else "skill-not-used", skill=skill)
-    case.metadata = {"skill": skill, "type": "positive" if one["should_trigger"] else "negative"}
+    wanted = one["should_trigger"]
+    case.metadata = {"skill": skill, "type": "positive" if wanted else "negative", SHOULD_TRIGGER: wanted}
 
 
 def _name_in(folder: str) -> str | None:

@@ -402,6 +402,7 @@ RUN_ID_VARIABLE = "_AE_RUN_ID"  # by which ae-ray gives the filters of all its s
 STOP_RULE = "stopWhenKnown"  # in the metadata of a run that may stop early: what it is tested against
 SKILL_TRIGGERED = "skillTriggered"  # in the outcome of ae-grader-tools --skill: whether the skill was loaded
 SHOULD_TRIGGER = "shouldTrigger"  # in the metadata of a prompt: whether it should be
+SKILLS_USED = "skillsUsed"  # in the metadata of a result: the names of the skills that the agent loaded
 AGENT_SETUP = "agentSetup"  # in the metadata of a result: what the agent reports about itself at its start
 RUN_METADATA = frozenset(
     (
@@ -409,7 +410,7 @@ RUN_METADATA = frozenset(
         *("runId", "suiteVersion", "agent", "agentCommand", "agentDigest", "agentArgs", "sandbox"),
         *("isolated", "variant", AGENT_SETUP),
         *("promptDigest", "fieldsDigest", "graderDigests", "workspaceDir", "workspaceBaseline"),
-        *("trajectoryRichness", "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
+        *("trajectoryRichness", SKILLS_USED, "turnCount", "turnSteps", "exitCode", "signal", "timedOut"),
     )
 )
 # What schemas read in an agent's output, and --label; the metadata of a prompt may have it, too.

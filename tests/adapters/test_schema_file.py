@@ -53,7 +53,7 @@ def test_schemas_that_were_there_before_are_not_refused() -> None:
 def test_the_names_of_the_suite_are_those_it_writes() -> None:
     ending: dict[str, Any] = {"exitCode": 1, "signal": "SIGTERM", "timedOut": True}
     run = ("runId", "suiteVersion", "agentCommand", "agentDigest", "promptDigest", "fieldsDigest", "workspaceDir")
-    more = ("sandbox", "isolated", "variant", "agentSetup", "stopWhenKnown", "workspaceBaseline")
+    more = ("sandbox", "isolated", "variant", "agentSetup", "skillsUsed", "stopWhenKnown", "workspaceBaseline")
     metadata = {**dict.fromkeys((*run, *more), "0"), "agentArgs": ["--model"], "graderDigests": {}}
     turns = [{"lines": 0}, {"lines": 0}]
     raw = {

@@ -11,7 +11,7 @@ from agenteval.reports.figures import group_name, number, percent, percent_span,
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import between_fences, inline, normal_line_ends, table
 from agenteval.reports.reader import RowReader
-from agenteval.reports.run_summary import GROUP_TITLES, grade_facts, group_cells, run_facts
+from agenteval.reports.run_summary import GROUP_TITLES, grade_facts, group_cells, group_titles, run_facts
 from agenteval.streams.rows import CROSS, key_parts
 from agenteval.streams.spool import Spool
 from agenteval.streams.text import counted, preview, visible_bytes
@@ -77,8 +77,9 @@ def _category_table(categories: dict[str, RunSummary], by: str) -> list[str]:
     if not categories:
         return []
     key = _key_title(by)
-    rows = [[inline(name), *group_cells(found)] for name, found in categories.items()]
-    return ["", f"## By {key}", "", *table([key.capitalize(), *GROUP_TITLES], rows)]
+    titles = group_titles(categories.values())
+    rows = [[inline(name), *group_cells(found, titles)] for name, found in categories.items()]
+    return ["", f"## By {key}", "", *table([key.capitalize(), *titles], rows)]
 
 
 def _group_table(groups: list[AnswerGroup], by: str) -> list[str]:

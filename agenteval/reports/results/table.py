@@ -8,7 +8,7 @@ from agenteval.reports.answers import ReportedAnswer, answers_in, story
 from agenteval.reports.figures import dollars, duration_text, group_name, number, whole
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.reader import RowReader
-from agenteval.reports.run_summary import GROUP_TITLES, grade_facts, group_cells, pass_rate, run_facts
+from agenteval.reports.run_summary import grade_facts, group_cells, group_titles, pass_rate, run_facts
 from agenteval.reports.terminal import BOLD, DIM, GREEN, RED, YELLOW, paint
 from agenteval.reports.timeline import OUTCOMES
 from agenteval.streams.rows import CROSS, NO_GROUP, key_parts
@@ -71,14 +71,16 @@ def _key_title(by: str) -> str:
 def _category_lines(categories: dict[str, RunSummary], context: ReportContext) -> list[str]:
     if not categories:
         return []
-    rows = [(one_line(name, context.width) or NO_GROUP, *group_cells(found)) for name, found in categories.items()]
-    titles = (_key_title(context.by), *GROUP_TITLES.values())
+    figures = group_titles(categories.values())
+    named = ((one_line(name, context.width) or NO_GROUP, found) for name, found in categories.items())
+    rows = [(name, *group_cells(found, figures)) for name, found in named]
+    titles = (_key_title(context.by), *figures.values())
     sizes = [max(map(width, column)) for column in zip(titles, *rows, strict=True)]
     sizes[0] = min(sizes[0], MAX_GROUP)
     for at in (5, 4, 3):
         if sum(size + len(GAP) for size in sizes if size) - len(GAP) > context.width:
             sizes[at] = 0
-    title, *lines = [in_columns(cells, sizes, set(range(1, 6))) for cells in (titles, *rows)]
+    title, *lines = [in_columns(cells, sizes, set(range(1, len(sizes)))) for cells in (titles, *rows)]
     return [paint(title, BOLD, context.color), *lines, ""]
 
 
