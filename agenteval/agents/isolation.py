@@ -19,7 +19,7 @@ import msgspec
 from agenteval.agents.kinds import Agent, Environment, SchemaAgent
 from agenteval.agents.variants import Variant, acp_servers, new_path, server_file, toml_settings
 from agenteval.agents.workspaces import HOME_ENDING, PREFIX, Markers
-from agenteval.errors import UserError
+from agenteval.errors import UserError, WorkspaceError
 from agenteval.processes.scratch import Scratch
 from agenteval.streams.files import create_file, read_regular, write_new
 from agenteval.streams.jsonl import encode
@@ -100,9 +100,12 @@ class Surroundings:
         if isolate and (own := sorted({"HOME", *XDG, *(self.schema.env or ())} & {*environment.chosen})):
             raise UserError(f"--env {own[0]}: --isolate gives each session its own; leave out one of them")
         for path in self.schema.copy or ():
-            with suppress(OSError):
-                source = self.user_path(path)
+            source = self.user_path(path)
+            try:
                 self._hide(source, read_regular(os.path.realpath(source), LARGEST_CREDENTIAL))
+            except OSError as error:
+                if isolate and not isinstance(error, FileNotFoundError):
+                    raise UserError(f"{source}: {error.strerror}; --isolate copies it: it logs the agent in") from None
         for secret in variant.secrets:
             redact.learn(secret, "MCP_SERVER")
 
@@ -220,6 +223,8 @@ class Surroundings:
             content = read_regular(source, LARGEST_CREDENTIAL)
         except FileNotFoundError:
             return  # the user is logged in another way, such as by a variable
+        except OSError as error:  # it was readable when the run began
+            raise WorkspaceError(f"{source}: {error.strerror}") from None
         credential = Credential(source, new_path(home, path), content, content)
         place.lend(credential.copy, content)
         place.credentials.append(credential)

@@ -84,15 +84,15 @@ def read_history(paths: Sequence[str], console: Console, output: str | None = No
     found: dict[tuple[str, ...], PastRun] = {}
     kind = ""
     for path, from_folder in files_of(paths):
-        source = RunSource(path)
-        Output(output, inputs=[source], lazy=True)  # refuses an input as the output
         try:
+            source = RunSource(path)
+            Output(output, inputs=[source], lazy=True)  # refuses an input as the output
             this = first_record(source)
         except UserError as error:
             if not from_folder:
                 raise
             console.say(f"left out: {error}")
-            this = None
+            continue
         if this and kind and this != kind:
             raise UserError(f"{path}: holds {NOUNS[this]}, and others hold {NOUNS[kind]}: a history is of one kind")
         kind = kind or this or ""

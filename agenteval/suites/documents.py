@@ -144,5 +144,5 @@ def read_csv(path: str) -> Iterator[tuple[int, list[tuple[str, str]]]]:
 
 
 def file_in(folder: str, *names: str) -> str | None:
-    """Returns the first of the files that a directory has."""
-    return next((path for name in names if os.path.isfile(path := os.path.join(folder, name))), None)
+    """Returns the first of the files that a directory has; whoever reads it says if it is something else."""
+    return next((path for name in names if os.path.lexists(path := os.path.join(folder, name))), None)

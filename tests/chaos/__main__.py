@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.chaos.faults import may_mount
-from tests.chaos.matrix import KINDS, PATHS, check
+from tests.chaos.matrix import KINDS, PATHS, UNTOUCHED, check
 from tests.chaos.plan import Plan, draw
 from tests.chaos.rounds import Round, keep, report, round_folder, run_round
 
@@ -58,7 +58,7 @@ def main() -> int:
 
 def _matrix(base: Path, jobs: int) -> int:
     """Performs every cell of the fault matrix; returns how many did not hold."""
-    cells = [(name, kind) for name in PATHS for kind in KINDS]
+    cells = [(name, kind) for name in PATHS for kind in (UNTOUCHED, *KINDS)]
     failed = 0
 
     def perform(cell: tuple[str, str]) -> list[str]:

@@ -7,6 +7,7 @@ named if one is missing. A new path is a new row.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,9 +19,25 @@ from tests.support.tool import BIN, Done, jsonl, read, run, script
 IDS = ["a", "b", "c"]
 PATIENCE = 90.0  # seconds; the machine may be busy
 GRADER = 'def grade(record):\n    return {"pass": True, "score": 1.0}\n'
-SCHEMA = '{"version": 1, "name": "x", "command": ["echo"], "outputMode": "jsonpath", "prompt": {"flag": ""}}'
+SCHEMA = {
+    "version": 1,
+    "name": "x",
+    "command": ["echo"],
+    "sessionMode": "iterative",
+    "outputMode": "text",
+    "prompt": {"flag": ""},
+}
 RUN = ["ae-run", "--simple", "echo {}", "prompts.jsonl", "-o", "out.jsonl"]
 WORKSPACES = [*RUN, "--overwrite", "--workspace-dir", "ws"]
+VARIANT = ["ae-run", "-s", "./variant.json", *RUN[3:], "--overwrite", "--workspace-dir", "ws"]
+VARIANT_SCHEMA = {
+    **SCHEMA,
+    "instructions": {"workspace": "AGENTS.md"},
+    "skills": {"workspace": "skills"},
+    "mcp": {"args": ["--mcp={file}"]},
+    "home": {"copy": [".login/key"], "writeBack": [".login/key"], "keys": {".settings.json": ["model"]}},
+}
+CONTAINS = {"type": "file-contains", "path": "file", "value": "x"}
 
 
 @dataclass
@@ -32,6 +49,7 @@ class Row:
     before: list[str] | None = None  # a command that makes what is there
     needed: bool = False  # whether nothing can be done without it: exit 1 or 2, and it is named
     costs: str | None = None  # the record that may be missing because of it, if it is named
+    shows: str | None = None  # what stdout has all the same, of a tool that writes no records with ids
 
 
 PATHS = {
@@ -47,6 +65,29 @@ PATHS = {
     "label file": Row("labels.jsonl", ["ae-calibrate", "graded.jsonl", "--labels", "labels.jsonl"], needed=True),
     "shard": Row("b.jsonl", ["ae-merge", "graded.jsonl", "b.jsonl", "-o", "out.jsonl"], needed=True),
     "grader file": Row("grader.py", ["ae-grade", "graded.jsonl", "-g", "./grader.py", "-o", "out.jsonl"], needed=True),
+    "file of a check": Row("work/file", ["ae-grade", "checked.jsonl", "-g", "ae-grader-checks", "-o", "out.jsonl"]),
+    "tests of a check": Row("tests/test.sh", ["ae-grade", "tested.jsonl", "-g", "ae-grader-checks", "-o", "out.jsonl"]),
+    "template of a prompt": Row(
+        "own/file",
+        ["ae-run", "--simple", "echo {}", "templates.jsonl", "-o", "out.jsonl", "--workspace-dir", "ws"],
+        costs="b",
+    ),
+    "table of ae-prompts": Row("suite.csv", ["ae-prompts", "csv", "suite.csv", "-o", "out.jsonl"], needed=True),
+    "case of ae-prompts": Row(
+        "evals/b/prompt.md", ["ae-prompts", "claude-evals", "evals", "-o", "out.jsonl"], costs="b"
+    ),
+    "grader of a case": Row(
+        "evals/b/graders/g.md", ["ae-prompts", "claude-evals", "evals", "-o", "out.jsonl"], costs="b"
+    ),
+    "run of a history": Row("runs/b.jsonl", ["ae-history", "runs", "-f", "json"], shows='"name": "c"'),
+    "review": Row("review.md", ["ae-calibrate", "--read", "review.md"], needed=True),
+    "instructions": Row("RULES.md", [*VARIANT, "--instructions", "RULES.md"], needed=True),
+    "skill": Row("skill/SKILL.md", [*VARIANT, "--skill", "skill"], needed=True),
+    "file of a skill": Row("skill/more.txt", [*VARIANT, "--skill", "skill"], needed=True),
+    "MCP servers": Row("mcp.json", [*VARIANT, "--mcp", "mcp.json"], needed=True),
+    "overlay": Row("overlay/file", [*VARIANT, "--overlay", "overlay"], needed=True),
+    "credential": Row("home/.login/key", [*VARIANT, "--isolate"], needed=True),
+    "settings": Row("home/.settings.json", [*VARIANT, "--isolate"], needed=True),
 }
 
 
@@ -82,14 +123,26 @@ HARMLESS = {
     ("output", "link to /dev/zero"),  # a device, which the user may write to
     ("journal", "sparse file"),  # as a power cut leaves it
     ("session log", "directory"),  # no log
+    ("instructions", "not UTF-8"),  # any bytes are given to the agent, and so are those of a skill
+    *(("skill", kind) for kind in ("sparse file", "not UTF-8")),
+    *(("file of a skill", kind) for kind in KINDS if kind != "no permission"),
+    *(("overlay", kind) for kind in KINDS if kind not in ("FIFO", "no permission")),
+    ("credential", "not UTF-8"),
+    *(("settings", kind) for kind in KINDS),  # what cannot be read is not copied: only the model's name and the like
     *(("template", kind) for kind in KINDS),  # copied or left out; without permission the workspaces are named
 }
+
+
+UNTOUCHED = "untouched"  # not a kind: the command as it is, which has to work, or its row would show nothing
 
 
 def check(name: str, kind: str, folder: Path) -> list[str]:
     """Performs a cell of the matrix in an empty folder; returns what is wrong."""
     row = PATHS[name]
     _prepare(folder)
+    if kind == UNTOUCHED:
+        done = run(row.command[0], *row.command[1:], cwd=folder, env=_environment(folder))
+        return [] if done.code == 0 else [str(done)]
     prefix = unprivileged() if kind == "no permission" else []
     if row.before:
         run(row.before[0], *row.before[1:], cwd=folder, timeout=PATIENCE).expect(0)
@@ -100,7 +153,7 @@ def check(name: str, kind: str, folder: Path) -> list[str]:
     path.unlink(missing_ok=True)
     KINDS[kind](path)
     try:
-        env = {"TMPDIR": str(folder / "tmp")}
+        env = _environment(folder)
         tool = [*prefix, str(BIN / row.command[0])] if prefix else [row.command[0]]
         done = run(*tool, *row.command[1:], cwd=folder, timeout=PATIENCE, env=env)
     except AssertionError as late:
@@ -110,6 +163,10 @@ def check(name: str, kind: str, folder: Path) -> list[str]:
     return _problems(row, (name, kind) in HARMLESS, done, folder)
 
 
+def _environment(folder: Path) -> dict[str, str]:
+    return {"TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home")}
+
+
 def _prepare(folder: Path) -> None:
     results = [
         {"id": id, "input": "i", "output": "o", "trajectory": [], "score": {"pass": True, "score": 1}} for id in IDS
@@ -117,11 +174,31 @@ def _prepare(folder: Path) -> None:
     (folder / "prompts.jsonl").write_text(jsonl(*({"id": id, "input": "i"} for id in IDS)))
     (folder / "graded.jsonl").write_text(jsonl(*results))
     (folder / "grader.py").write_text(GRADER)
-    (folder / "schema.json").write_text(SCHEMA)
+    (folder / "schema.json").write_text(json.dumps(SCHEMA))
     (folder / "labels.jsonl").write_text(jsonl({"id": "a", "pass": True}))
+    (folder / "variant.json").write_text(json.dumps(VARIANT_SCHEMA))
+    (folder / "checked.jsonl").write_text(jsonl(*({**one, "cwd": "work", "checks": [CONTAINS]} for one in results)))
+    command = {"type": "command", "run": "sh test.sh", "tests": "tests", "timeout": "10s"}
+    (folder / "tested.jsonl").write_text(jsonl(*({**one, "cwd": "work", "checks": [command]} for one in results)))
+    own = {"b": {"workspace": {"template": "own"}}}
+    (folder / "templates.jsonl").write_text(jsonl(*({"id": id, "input": "i", **own.get(id, {})} for id in IDS)))
+    (folder / "suite.csv").write_text("id,input\n" + "".join(f"{id},i\n" for id in IDS))
+    (folder / "mcp.json").write_text('{"mcpServers": {"s": {"command": "true"}}}')
+    (folder / "b.jsonl").write_text(jsonl({**results[0], "id": "d"}))
+    review = '<!-- ae-calibrate {"id":"a"} -->\n- [x] pass\n- [ ] fail\n<!-- ae-calibrate end -->\n'
+    (folder / "review.md").write_text(review)
+    (folder / "RULES.md").write_text("Be brief.")
     script(folder / "agent", 'echo "$@"')
-    for place in ("template", "logs/p", "tmp"):
+    places = ("template", "logs/p", "tmp", "work", "tests", "own", "runs", "skill", "overlay", "home/.login")
+    for place in (*places, *(f"evals/{id}/graders" for id in IDS)):
         (folder / place).mkdir(parents=True)
+    (folder / "skill/SKILL.md").write_text("---\nname: skill\n---\n")
+    (folder / "home/.login/key").write_text("a key that logs in")
+    (folder / "home/.settings.json").write_text('{"model": "m"}')
+    for id in IDS:
+        (folder / f"runs/{id}.jsonl").write_text(jsonl(*results))
+        (folder / f"evals/{id}/prompt.md").write_text(f"---\nname: {id}\n---\nSay it.\n")
+        (folder / f"evals/{id}/graders/g.md").write_text("---\ntype: regex\npattern: x\n---\n")
     for id in IDS:
         turn = {"type": "user", "sessionId": id, "message": {"role": "user", "content": "hello"}}
         (folder / f"logs/p/{id}.jsonl").write_text(jsonl(turn))
@@ -137,6 +214,10 @@ def _problems(row: Row, harmless: bool, done: Done, folder: Path) -> list[str]:
     if row.needed and not harmless:
         if done.code == 0 or not named:
             problems.append("exit 0, or its path is not named")
+        return [f"{problem}\n{done}" for problem in problems]
+    if row.shows is not None and row.shows not in done.stdout:
+        problems.append(f"stdout does not show {row.shows!r}")
+    if row.shows is not None:
         return [f"{problem}\n{done}" for problem in problems]
     output = folder / "out.jsonl"
     found = {record["id"] for record in read(output)} if output.is_file() and not row.needed else set(IDS)
