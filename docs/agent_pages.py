@@ -98,7 +98,9 @@ def log_in(home: dict[str, Any]) -> Iterator[str]:
         parts = [f"`~/{path}`" if keys == ["*"] else f"{listed(keys)} of `~/{path}`" for path, keys in kept.items()]
         yield f"Of its settings only the keys that choose provider and model are copied: {'; '.join(parts)}."
     if renewed := home.get("writeBack"):
-        yield f"The program renews {listed(renewed)}; what it renews is written back to yours."
+        only = [key for keys in home.get("writeBackKeys", {}).values() for key in keys]
+        part = f" ({listed(only)} in it)" if only else ""
+        yield f"The program renews {listed(renewed)}{part}; what it renews is written back to yours."
 
 
 def isolation(home: dict[str, Any]) -> Iterator[str]:

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from threading import Lock
+from typing import Any
 
 import msgspec
 
@@ -270,7 +271,11 @@ class Surroundings:
             credential.copied = content
             self._hide(credential.source, content)
             name = os.path.relpath(credential.copy, place.home)
-            if name in (self.schema.write_back or ()) and _is_whole(content, credential.owned):
+            if name not in (self.schema.write_back or ()) or not _is_whole(content, credential.owned):
+                continue
+            if keys := (self.schema.write_back_keys or {}).get(name):
+                content = _with_renewed(credential.owned, content, keys)
+            if content != credential.owned:
                 with suppress(OSError), self._writing_back:  # of sessions that run at once, the first one's is kept
                     if read_regular(credential.source, LARGEST_CREDENTIAL) == credential.owned:
                         _replace_owned(credential.source, content)
@@ -322,6 +327,22 @@ def _is_whole(content: bytes, before: bytes) -> bool:
     except (msgspec.DecodeError, UnicodeError):
         return False
     return isinstance(found, dict) and known.keys() <= found.keys() if isinstance(known, dict) else True
+
+
+def _with_renewed(owned: bytes, content: bytes, keys: list[str]) -> bytes:
+    """Returns what the user has with the values of some keys from `content`; as it is if none of them differs."""
+
+    def renewed(old: Any, new: Any) -> Any:
+        if not isinstance(old, dict) or not isinstance(new, dict):
+            return old
+        return {key: new[key] if key in keys and key in new else renewed(old[key], new.get(key)) for key in old}
+
+    try:
+        before = msgspec.json.decode(owned)
+        after = renewed(before, msgspec.json.decode(content))
+    except (msgspec.DecodeError, UnicodeError):
+        return owned
+    return owned if after == before else msgspec.json.format(encode(after), indent=2)
 
 
 def _replace_owned(path: str, content: bytes) -> None:

@@ -252,6 +252,9 @@ class Home(_Part):
     """Files that log the agent in: copied, readable by the owner only, redacted from records, removed at the end."""
     write_back: list[RelativePath] | None = None
     """Those of them that the program renews: a renewed one replaces the user's, because the old one may be void."""
+    write_back_keys: dict[RelativePath, list[str]] | None = None
+    """For a JSON file among these that holds settings, too, which the program may change: the keys, in objects at any
+    depth, of which the values are written back. All else in the user's file stays as it is."""
     keys: dict[RelativePath, list[str]] | None = None
     """Settings (JSON, TOML or YAML) of which only some keys are copied, such as the provider and the model: path →
     keys, those of nested objects joined by dots (in YAML only keys at the top). They are redacted and removed, too.

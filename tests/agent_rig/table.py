@@ -43,7 +43,7 @@ the next one does not see it, and it is not in the user's HOME |
 | skill | `--skill` | the model is told about it |
 | mcp | `--mcp` with a server on stdio, whose tool the model calls | \
 the result is in the trajectory, the value of `${VAR}` in no record |
-| sandbox | `--sandbox bwrap`; the command also reads a file of the user's | it works, and the file is not there |
+| sandbox | `--sandbox bwrap`; the command also reads a file of the user's | it works, but the file is not there |
 
 After each scenario no process may be left: none in the namespace, none with the scenario's mark in its environment.
 """

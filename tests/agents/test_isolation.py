@@ -171,6 +171,21 @@ def test_a_renewed_login_is_written_back(toy: Path) -> None:
     assert json.loads(login.read_text()) == {"token": "zy98-a-third-token-76xw", "more": 1}, "in a later turn"
 
 
+def test_only_the_login_in_a_file_with_settings_is_written_back(toy: Path) -> None:
+    """cline keeps the last model beside the login: --model must not change the user's."""
+    schema = json.loads((toy / "toy.json").read_text())
+    schema["home"]["writeBackKeys"] = {".toy/auth.json": ["auth"]}
+    (toy / "toy.json").write_text(json.dumps(schema))
+    login = toy / "user/.toy/auth.json"
+    owned = json.dumps({"token": TOKEN, "of": {"model": "m-1", "auth": {"access": "old-123456"}}})
+    login.write_text(owned)
+    for access in ("old-123456", "new-123456"):
+        content = {"token": "other", "of": {"model": "m-2", "auth": {"access": access}}, "last": "x"}
+        capture(toy, "--isolate", prompts=[{"id": "a", "input": f"rewrite {json.dumps(content)}"}])
+        assert json.loads(login.read_text()) == json.loads(owned.replace("old-123456", access))
+        assert (login.read_text() == owned) == (access == "old-123456")
+
+
 @pytest.mark.parametrize(
     "prompt",
     ['rewrite {"tok', "rewrite {}", "rewrite  ", 'rewrite ["token"]', "renew meanwhile", "no write-back: renew"],
