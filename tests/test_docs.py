@@ -15,7 +15,7 @@ import pytest
 from tests.agent_rig.catalogue import AGENTS
 from tests.agent_rig.scenarios import SCENARIOS
 from tests.agent_rig.table import INTRO, VARIANTS
-from tests.support.tool import ROOT, Done, jsonl, run, write
+from tests.support.tool import ROOT, Done, jsonl, run, script, write
 from tests.support.worked_examples import CONTRIBUTING, changes, new_files
 
 
@@ -220,11 +220,16 @@ main()
 
 def test_a_prompt_visits_the_modules_that_contributing_names(tmp_path: Path) -> None:
     prompts = write(tmp_path / "prompts.jsonl", jsonl({"id": "a", "input": "hello", "hint": "hello"}))
-    agent = ["--simple", "echo {}", "-g", "ae-grader-hint", "-o", "results.jsonl"]
-    run(sys.executable, "-c", TRACED_CAPTURE, prompts, *agent, cwd=tmp_path).expect(0)
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    named = re.findall(
-        r"`(\w+/[\w/]+\.py)`", text.partition("## How the data flows")[2].partition("A prompt visits no")[0]
-    )
+    agent = script(tmp_path / "agent", """echo '{"type": "answer", "text": "hello"}'""")
+    event = {"match": {"path": "$.type", "value": "answer"}, "emitAs": "message", "extract": {"content": "$.text"}}
+    result = {"matchPath": "$.type", "matchValue": "answer", "contentPath": "$.text"}
+    started = {"version": 1, "name": "echo", "command": [str(agent)], "sessionMode": "stream", "prompt": {"flag": ""}}
+    schema = write(tmp_path / "schema.json", json.dumps({**started, "outputEvents": [event], "result": result}))
+    options = ["-s", schema, "-g", "ae-grader-hint", "-o", "results.jsonl"]
+    run(sys.executable, "-c", TRACED_CAPTURE, prompts, *options, cwd=tmp_path).expect(0)
+    assert json.loads((tmp_path / "results.jsonl").read_text())["score"]["pass"]
+    way = (ROOT / "CONTRIBUTING.md").read_text().partition("## How the data flows")[2].partition("Without further")[0]
+    named = re.findall(r"`(\w+/[\w/]+\.py)`", way)
     assert {*named} == {*(tmp_path / "visited").read_text().split()}
-    assert len({*named[:15]}) == 15
+    in_table = re.findall(r"`(\w+/[\w/]+\.py)`", way.partition("These call on")[0])
+    assert len(in_table) == len({*in_table}) == 15
