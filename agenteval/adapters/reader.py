@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat
 from time import monotonic
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
 from agenteval.adapters.parts import compile_line_patterns, compile_unfolding
-from agenteval.adapters.rules import Event, RuleSet, SchemaCompiler, Trace, compile_actions, compile_step_rules
+from agenteval.adapters.rules import Event, RuleSet, SchemaCompiler, compile_actions, compile_step_rules
 from agenteval.adapters.skills import skills_used
 from agenteval.adapters.trajectory import MOST_STEPS, Time, Trajectory, richness_of
 from agenteval.adapters.values import decode_leniently, may_have_halves, without_halves
@@ -23,6 +23,9 @@ from agenteval.streams.jsonl import encode
 from agenteval.streams.patterns import SlowPattern
 from agenteval.wire.adapter_schema import HeadlessAdapter, UsageField
 from agenteval.wire.records import SKILLS_USED, VERDICT_FIELDS, Record
+
+if TYPE_CHECKING:
+    from agenteval.adapters.explain import Tracer
 
 Times = list[int] | list[float] | list[int | float]
 
@@ -41,7 +44,7 @@ class Adapter:
 
     max_steps = MOST_STEPS
 
-    def __init__(self, config: HeadlessAdapter, source: str, trace: Trace | None = None) -> None:
+    def __init__(self, config: HeadlessAdapter, source: str, trace: Tracer | None = None) -> None:
         self.config = config
         compiler = SchemaCompiler(source, trace)
         self.rules = RuleSet(compile_step_rules(compiler, config), compile_actions(compiler, config))

@@ -5,9 +5,11 @@ tests, and an act that calls a method of the Trajectory with what paths find. A 
 that match it.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
@@ -31,6 +33,9 @@ from agenteval.wire.adapter_schema import (
     Wanted,
 )
 
+if TYPE_CHECKING:
+    from agenteval.adapters.explain import Tracer
+
 TYPE_VALUES = "passthroughTypeMap.typeValues"
 SESSION_ID = "$.session_id"  # where the session id is by default
 
@@ -41,26 +46,10 @@ Fields = frozenset[str | int] | None  # the fields of an event in which paths be
 Act = Callable[[Any, Any, Trajectory], object]  # item, event, trajectory
 
 
-class Trace(Protocol):
-    """What --explain adds to a compiled schema."""
-
-    def rule(self, field: str, act: Act) -> Act:
-        """Returns the act of a field of the schema, with a note of what it does."""
-
-    def nested_events(self, events: list[Event]) -> None:
-        """Notes the events that were found within another."""
-
-    def line_event(self, event: Event) -> None:
-        """Notes the event that was made of a line of text."""
-
-    def parts(self, field: str, text: str, pieces: list[Any]) -> None:
-        """Notes the parts into which a text was split."""
-
-
 class SchemaCompiler:
     """Compiles the paths and patterns of one schema file, and names a wrong one in its error."""
 
-    def __init__(self, source: str, trace: Trace | None = None) -> None:
+    def __init__(self, source: str, trace: Tracer | None = None) -> None:
         self.source, self.trace = source, trace
 
     def error(self, field: str, why: str) -> UserError:
@@ -85,7 +74,7 @@ class SchemaCompiler:
         return pattern
 
     def traced(self, field: str, act: Act) -> Act:
-        """Returns the act, noted by --explain."""
+        """Returns the act of a field of the schema; with --explain, one that notes what it does."""
         return self.trace.rule(field, act) if self.trace else act
 
 
