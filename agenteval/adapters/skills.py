@@ -1,7 +1,8 @@
 """Which skills an agent loaded, as the tool calls of its trajectory show."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from agenteval.wire.records import Record
@@ -15,25 +16,39 @@ WRITES = ("write", "edit", "patch", "create")  # in the name of a tool that chan
 
 def skills_used(steps: Iterable[Record]) -> list[str]:
     """Returns the names of the skills that were loaded, by a skill tool or by reading their SKILL.md, in order."""
-    calls = (step for step in steps if step["type"] == "tool_call" and step.get("status") != "failed")
-    return list(dict.fromkeys(name for call in calls for name in _loaded(call)))
+    found: dict[str, None] = {}
+    for step in steps:
+        if step["type"] == "tool_call" and step.get("status") != "failed":
+            loads, reads = _does(str(step.get("name")))
+            for name in _named(step.get("input")) if loads else _read(step.get("input")) if reads else ():
+                found[name] = None
+    return list(found)
 
 
-def _loaded(call: Record) -> Iterator[str]:
-    tool, given = str(call.get("name") or "").lower(), call.get("input")
-    if "skill" in tool:
-        named = [given.get(field) for field in NAMES] if isinstance(given, dict) else [given]
-        name = next((one for one in named if isinstance(one, str) and one.strip()), "")
-        yield from [name.rpartition(":")[2].strip("/ ")] if name else []
-    elif not any(word in tool for word in WRITES):
-        for text in _texts(given):
-            if SKILL_FILE in text and (found := FOLDER.search(text)):
-                yield found[1]
+@lru_cache
+def _does(tool: str) -> tuple[bool, bool]:
+    """Returns whether a tool of this name loads skills, and whether it may read their files."""
+    tool = tool.lower()
+    return "skill" in tool, not any(word in tool for word in WRITES)
 
 
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _texts(inner)
+def _named(given: Any) -> list[str]:
+    """Returns the skill that the input of a skill tool names."""
+    named = [given.get(field) for field in NAMES] if isinstance(given, dict) else [given]
+    name = next((one for one in named if isinstance(one, str) and one.strip()), "")
+    return [name.rpartition(":")[2].strip("/ ")] if name else []
+
+
+def _read(given: Any) -> list[str]:
+    """Returns the skills whose files the texts in an input name; in a loop, because it may be nested deeply."""
+    found, left = [], [given]
+    while left:
+        value = left.pop()
+        if type(value) is str:
+            if SKILL_FILE in value and (folder := FOLDER.search(value)):
+                found.append(folder[1])
+        elif type(value) is dict:
+            left += reversed(value.values())
+        elif type(value) is list:
+            left += reversed(value)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from agenteval.adapters.skills import skills_used
 from tests.support.tool import Record, jsonl, run
 
 
@@ -79,6 +80,13 @@ def test_the_metadata_names_the_skills_that_were_loaded() -> None:
     raw = {"id": "a", "input": "x", "rawLines": [json.dumps(line) for line in lines], "timing": {"start": 0, "end": 1}}
     (result,) = run("ae-extract", "-s", "claude", stdin=jsonl(raw)).expect(0).records
     assert result["metadata"]["skillsUsed"] == ["pdf", "xlsx", "docx"]
+
+
+def test_the_input_of_a_tool_may_be_nested_deeply() -> None:
+    given: object = "cat skills/pdf/SKILL.md"
+    for _level in range(5000):
+        given = {"a": [given]}
+    assert skills_used([{"type": "tool_call", "name": "Bash", "input": given}]) == ["pdf"]
 
 
 def test_what_cannot_be_meant() -> None:
