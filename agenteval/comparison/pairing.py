@@ -21,6 +21,7 @@ from agenteval.wire.comparison import Pairwise, PassExpDifference
 from agenteval.wire.differences import Category, CategoryRun, Difference, Flips, Ratio, Resources
 
 TIE = 1e-9
+BORDER = 0.5  # a prompt passes in a run if more of its attempts do
 FEWEST = 5  # with four prompts even a clean sweep has p = 0.0625
 NO_CATEGORY = "(none)"  # prompts without the key
 
@@ -308,9 +309,9 @@ def outcome_words(n: int, better: str | None, *, same: bool = False) -> str:
     return f"equal on all {n} prompts" if same else "no difference shown"
 
 
-def flips(passes: PairedValues, border: float = 0.5) -> Flips:
+def flips(passes: PairedValues) -> Flips:
     """The prompts that only one of the two runs passed: its value is above the border, the other's is not."""
-    sides = [(id, a > border, b > border) for id, a, b in zip(passes.ids, passes.a, passes.b, strict=True)]
+    sides = [(id, a > BORDER, b > BORDER) for id, a, b in zip(passes.ids, passes.a, passes.b, strict=True)]
     return Flips(only_a=[id for id, a, b in sides if a and not b], only_b=[id for id, a, b in sides if b and not a])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agenteval.reports.comparison.html import FlippedIds, flip_status
+from agenteval.reports.comparison.html import prompt_status
 from tests.reports.conftest import Open
 from tests.reports.test_page_safety import assert_untouched
 from tests.support.page_records import HOSTILE, graded, hostile, result, trial
@@ -107,11 +107,12 @@ def test_three_runs_of_trials_from_a_pipe(tmp_path: Path, opened: Open) -> None:
         stdin=files[2].read_bytes(),
         cwd=tmp_path,
     )
-    page = opened(tmp_path / "page.html").go("#p0")
+    page = opened(tmp_path / "page.html").go("#id=p0&a=a&b=c")
     page.wait_for_selector(".run-column >> nth=2")
     assert page.locator(".run-column").nth(1).locator("summary .status").all_inner_texts() == ["✓ Pass", "✗ Fail"]
     assert page.locator(".run-column").nth(0).locator(".step").count() == 5  # the first trial is open
-    assert page.locator(".outcome").count() == 3
+    assert page.locator(".places tbody th").all_inner_texts() == ["a", "b", "stdin"]
+    assert page.locator(".pair-tiles h2").count() == 2
 
 
 def test_hostile_names_and_records(tmp_path: Path, opened: Open) -> None:
@@ -137,22 +138,168 @@ def test_hostile_names_and_records(tmp_path: Path, opened: Open) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statuses", "gained", "lost", "status"),
+    ("sides", "status"),
     [
-        (["pass", "fail"], False, True, "worse"),
-        (["fail", "pass"], True, False, "fixed"),
-        (["pass", "fail", "pass"], True, True, "mixed"),
-        (["pass", "pass"], False, False, "both-pass"),
-        (["fail", "error"], False, False, "both-fail"),
-        (["pass", "flaky"], False, False, "both-pass"),
-        (["pass", "ungraded"], False, False, "not-compared"),
-        (["pass"], False, False, "not-compared"),
+        ("10", "worse"),
+        ("01", "fixed"),
+        ("11", "both-pass"),
+        ("00", "both-fail"),
+        ("1-", "not-compared"),
+        ("101", "some-pass"),
+        ("10-", "some-pass"),  # a third run whose grader erred hides nothing
+        ("1-1", "all-pass"),
+        ("000", "none-pass"),
+        ("1--", "not-compared"),
     ],
 )
-def test_how_a_prompt_changed(statuses: list[str], gained: bool, lost: bool, status: str) -> None:
-    assert flip_status(statuses, gained, lost) == status
+def test_how_a_prompt_stands(sides: str, status: str) -> None:
+    assert prompt_status(sides) == status
 
 
-def test_the_order_of_prompts() -> None:
-    flips = FlippedIds(lost=frozenset({"c", "d"}), gained=frozenset({"b", "d"}))
-    assert flips.first(["a", "b", "c", "d", "e"]) == ["d", "c", "b", "a", "e"]
+# --- three runs or more ---------------------------------------------------------------------------
+
+NAMES = [
+    "claude-opus-4.5 with the house instructions and two skills",
+    "glm-4.7",
+    "codex gpt-5.2-codex-max high",
+    "gemini-flash",
+    "qwen3-coder-30b-a3b-instruct-fp8",
+    "haiku",
+]
+
+
+def alternatives(folder: Path, runs: int, prompts: int = 120) -> list[object]:
+    """Writes runs with long names, costs, agents that failed and graders that erred; returns them as arguments."""
+    args: list[object] = []
+    for at in range(runs):
+        label = NAMES[at] if at < len(NAMES) else f"another agent with a long name, number {at}"
+        rows = []
+        for number in range(prompts):
+            passed = (number * 37) % prompts < prompts * (0.9 - 0.08 * at)
+            cost = {
+                "total": 1000 * (1 + at),
+                "costUsd": 0.5 / (1 + at % 4) ** 2,
+                "inputTokens": 900,
+                "outputTokens": 100,
+            }
+            verdict: dict[str, Any] = {"score": graded(passed, float(passed))}
+            if (number + at) % 40 == 0:
+                verdict = {"graderError": "judge: timed out"}
+            elif (number + at) % 41 == 0:
+                verdict = {"score": graded(False, 0.0), "errors": ["robot exited with 1"]}
+            rows.append(result(f"p{number:03}", timing=cost, metadata={"category": "ab"[number % 2]}, **verdict))
+        file = write(folder / f"{at}.jsonl", *rows)
+        args += ["--run", f"{label}:{file}"]
+    return args
+
+
+CUT = """() => [...document.querySelectorAll('#top *, #plots *')].filter((one) => one.clientWidth
+  && one.scrollWidth > one.clientWidth + 1 && !one.closest('.hidden-text')).map((one) => one.outerHTML.slice(0, 120))"""
+OUTSIDE = """() => { const box = document.querySelector('.front-plot').getBoundingClientRect();
+  return [...document.querySelectorAll('.front-plot text')].filter((one) => { const at = one.getBoundingClientRect();
+    return at.left < box.left - 1 || at.right > box.right + 1 || at.top < box.top - 1 || at.bottom > box.bottom + 1; })
+    .map((one) => one.textContent); }"""
+
+
+@pytest.fixture(scope="module")
+def six(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("six")
+    args = alternatives(folder, 6)
+    for form in ("html", "json"):
+        assert run("ae-compare", *args, "-o", folder / f"page.{form}", cwd=folder).code == 0
+    return folder / "page.html"
+
+
+def test_six_runs_on_two_screens(six: Path, opened: Open) -> None:
+    shown = opened(six, viewport={"width": 1440, "height": 900})
+    page = shown.go()
+    report = msgspec.json.decode((six.parent / "page.json").read_bytes())
+    ranking = report["ranking"]
+    order = [one["run"] for one in ranking["runs"]]
+    bottom = {name: page.locator(f"section.{name}").bounding_box() for name in ("places", "front", "matrix", "prompts-strip")}
+    ends = {name: box["y"] + box["height"] for name, box in bottom.items()}
+    assert ends["places"] <= 900 and ends["front"] <= 900 and ends["matrix"] <= 1800 and ends["prompts-strip"] <= 1800
+    assert page.evaluate(CUT) == [] and page.evaluate(OUTSIDE) == []
+    assert page.locator(".places tbody th").all_inner_texts() == order
+    assert page.locator(".places .outcome").inner_text() == f"{ranking['headline']}."
+    first = page.locator(".places tbody tr").first.locator("td.number").all_inner_texts()
+    one = ranking["runs"][0]
+    interval = f"{one['interval']['low']:.1%} to {one['interval']['high']:.1%}"
+    assert first[:3] == [f"{one['value']:.1%}", interval, str(one["n"])]
+    assert first[3] == f"${one['cost']:.4f}" and first[5] == f"${one['costOfPass']:.4f}"
+    assert page.locator(".front-plot .point.front").count() == len(ranking["front"]["runs"])
+    pairs = {(pair["runA"], pair["runB"]): pair for pair in report["statistics"]["pairs"]}
+    cells = page.locator(".matrix tbody td")
+    for at, (row, column) in enumerate((row, column) for row in order for column in order):
+        if row == column:
+            continue
+        pair = pairs.get((row, column)) or pairs[column, row]
+        difference = pair["meanDifference"] if (row, column) in pairs else pair["change"]
+        assert cells.nth(at).inner_text() == f"{difference * 100:+z.1f}"
+        tone = "" if "better" not in pair else "gain" if pair["better"] == row else "loss"
+        assert (cells.nth(at).get_attribute("class") or "") == tone
+    text = page.inner_text("body")
+    assert "onger passes" not in text and "Now passes" not in text and "Passed before" not in text
+    assert_untouched(shown)
+
+
+def test_tiles_chips_and_filters_count_alike(six: Path, opened: Open) -> None:
+    shown = opened(six, viewport={"width": 1440, "height": 900})
+    page = shown.go()
+    report = msgspec.json.decode((six.parent / "page.json").read_bytes())
+    counts = {}
+    for chip in page.locator(".chips .chip").all():
+        chip.click()
+        counts[chip.inner_text().split("\n")[0]] = chip.locator(".count").inner_text()
+        assert page.locator("#count").inner_text().split(" ")[0] == chip.locator(".count").inner_text()
+        chip.click()
+    assert sum(map(int, counts.values())) == 120 and len(counts) == 3
+    for pair in report["statistics"]["pairs"][:6]:
+        page.evaluate("hash => { location.hash = hash; }", f"#a={pair['runA']}&b={pair['runB']}")
+        page.wait_for_function(
+            "name => document.querySelector('#pair h2 + .outcome')?.textContent.includes(name)", arg=pair["runB"]
+        )
+        links = page.locator(".pair-tiles a")
+        assert links.all_inner_texts() == [str(len(pair["flips"][side])) for side in ("onlyA", "onlyB")]
+        for at, side in enumerate(("onlyA", "onlyB")):
+            wanted = len(pair["flips"][side])
+            links.nth(at).click()
+            page.wait_for_function("count => document.documentElement.dataset.listed === String(count)", arg=wanted)
+            assert set(shown.ids()) <= set(pair["flips"][side])
+            assert page.evaluate("document.getElementById('list').getBoundingClientRect().top") < 900
+
+
+def test_the_strip_opens_prompts_by_mouse_and_keyboard(six: Path, opened: Open) -> None:
+    shown = opened(six, viewport={"width": 1440, "height": 900})
+    page = shown.go()
+    prompts = msgspec.json.decode((six.parent / "page.json").read_bytes())["ranking"]["prompts"]
+    strip = page.locator(".strip-cells")
+    strip.focus()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
+    assert strip.get_attribute("aria-valuenow") == "119"
+    assert strip.get_attribute("aria-valuetext").startswith(f"{prompts[118]['id']}: ")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".run-column >> nth=5")
+    assert page.locator("#record-title").inner_text() == prompts[118]["id"]
+    page.keyboard.press("Escape")
+    box = strip.bounding_box()
+    strip.click(position={"x": box["width"] * 0.5 / 120, "y": 9})
+    page.wait_for_function("id => document.getElementById('record-title')?.textContent === id", arg=prompts[0]["id"])
+    fails = [run for run, status in prompts[0]["statuses"].items() if status == "fail"]
+    assert f"fails in {', '.join(run for run in fails)}" in page.locator(".strip-note").inner_text()
+    assert shown.fragment() == f"#id={prompts[0]['id']}"
+
+
+@pytest.mark.parametrize(("runs", "scheme", "width"), [(3, "light", 400), (6, "dark", 1440), (12, "light", 1440)])
+def test_rankings_pass_axe(runs: int, scheme: str, width: int, six: Path, tmp_path: Path, opened: Open) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the extra references has it").Axe()
+    file = six
+    if runs != 6:
+        file = tmp_path / "page.html"
+        assert run("ae-compare", *alternatives(tmp_path, runs, 40), "-o", file, cwd=tmp_path).code == 0
+    page = opened(file, viewport={"width": width, "height": 900}, color_scheme=scheme).go()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert width < 1000 or page.evaluate(CUT) == []
+    found = axe.run(page).response["violations"]
+    assert [(item["id"], item["nodes"][0]["html"]) for item in found] == []

@@ -1,23 +1,30 @@
-"""html: a page: verdicts, differences as a forest plot, flips first, both trajectories side by side
+"""html: a page: verdict or ranking, differences as a forest plot, every prompt with the trajectories of all runs
 
-Differences and ratios are shown as the later run against the earlier one: right of the line means more. Figures are the
-report's; the records of each prompt are read again from the files.
+Two runs are before and after: the verdict, then the prompts that flipped. Three or more are alternatives: the ranking,
+the front of quality and cost, each against each, the prompts as a strip, then one pair in full. Differences and ratios
+are shown as the later run against the earlier one: right of the line means more. Figures are the report's; the records
+of each prompt are read again from the files.
+
+On which side a prompt is in a run (`sides`: it passes, it does not, it is not graded) is the same for tiles, chips,
+filters and `flips`: counted from one text per prompt, and of two runs without a look at a third.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 
 from agenteval import __version__
-from agenteval.comparison.figures import GRADED, PAGE, PASS_RATE, Report, measures, ratios
-from agenteval.comparison.pairing import prompt_ids
+from agenteval.comparison.figures import GRADED, PAGE, PASS_RATE, Pair, Report, measures, ratios
+from agenteval.comparison.pairing import BORDER, prompt_ids
 from agenteval.comparison.preference import RecordIndex
-from agenteval.comparison.rows import RunRows
+from agenteval.comparison.ranking import MISSING, by_names, difference_of
+from agenteval.comparison.rows import ComparedRow, RunRows
 from agenteval.comparison.verdicts import headline, points
 from agenteval.errors import BadRecord
+from agenteval.reports.drawing import front_plot, rate_scale
 from agenteval.reports.figures import (
     number,
     percent,
@@ -28,43 +35,39 @@ from agenteval.reports.forms import ReportContext
 from agenteval.reports.page import document
 from agenteval.reports.page.overview import Tile, status_counts, tile
 from agenteval.reports.page.rows import PageRow, page_row, search_text
-from agenteval.reports.run_columns import run_columns
+from agenteval.reports.run_columns import ranking_table, run_columns
 from agenteval.statistics.intervals import bounds
 from agenteval.streams.rows import parse_row
 from agenteval.streams.source import Source
-from agenteval.wire.comparison import ComparisonReport, TrialsComparisonReport
+from agenteval.streams.text import counted
+from agenteval.wire.comparison import ComparisonReport, RunRanking, TrialsComparisonReport
 from agenteval.wire.differences import Difference
 from agenteval.wire.records import Interval, Record
-from agenteval.wire.row import GRADER_ERROR, PASS, UNGRADED, RowWithCalls
+from agenteval.wire.row import ERROR, FAIL, FLAKY, GRADER_ERROR, PASS, UNGRADED, RowWithCalls
 
-WORSE, FIXED, MIXED, SAME_PASS, SAME_FAIL, OTHER = "worse", "fixed", "mixed", "both-pass", "both-fail", "not-compared"
-FLIP_STATUSES = (WORSE, MIXED, FIXED, SAME_FAIL, SAME_PASS, OTHER)
-FIELDS = ("id", "status", "groups", "tools", "preview", "winner", "runs")
+WORSE, FIXED, SAME_PASS, SAME_FAIL, OTHER = "worse", "fixed", "both-pass", "both-fail", "not-compared"
+SOME, NONE, ALL = "some-pass", "none-pass", "all-pass"  # of three runs or more
+PROMPT_STATUSES = (WORSE, FIXED, SAME_FAIL, SAME_PASS, SOME, NONE, ALL, OTHER)
+OF_TWO = {"10": WORSE, "01": FIXED, "00": SAME_FAIL, "11": SAME_PASS}
+FIELDS = ("id", "status", "groups", "tools", "preview", "winner", "runs", "sides")
+LETTERS = {PASS: "p", FAIL: "f", ERROR: "e", FLAKY: "l", UNGRADED: "u", GRADER_ERROR: "g", MISSING: "m"}
+FRONT_WIDTH, FRONT_HEIGHT, MORE_HEIGHT = 440, 240, 15  # the plot is higher the more runs stand beside it
 Lines = Mapping[str, bytes]  # the record of a prompt in each run, by the run's name
 PromptRow = tuple[list[Any], str]
 MOST_CATEGORIES = 40
-
-
-class FlippedIds(NamedTuple):
-    """Prompts that the first run passed and another did not, and the other way round."""
-
-    lost: frozenset[str]
-    gained: frozenset[str]
-
-    def first(self, ids: Iterable[str]) -> list[str]:
-        """The ids with those of the flips first: lost, both, gained, then all others."""
-        return sorted(ids, key=lambda id: (id not in self.lost, id not in self.gained))
 
 
 def render(report: Report, context: ReportContext) -> Iterator[bytes]:
     """Yields the page: rows and figures, then the records of each prompt in all runs."""
     parts = document.PageParts("agenteval comparison")
     yield parts.head.encode()
-    flips, won, prompts = flipped(report), winners(report), context.prompts
-    ids = flips.first(prompts.ids)[: document.MOST_ROWS] if prompts else []
+    won, prompts = winners(report), context.prompts
+    ids = in_order(report, prompts.ids)[: document.MOST_ROWS] if prompts else []
+    failed = {label: frozenset(missing) for label, missing in (report.meta.counted_as_failed or {}).items()}
     rows, texts, statuses = document.ChunkWriter("rows"), document.ChunkWriter("texts"), Counter[str]()
     for id in ids:
-        row, text = prompt_row(id, prompts.lines(id), report.meta.runs, context.by, won.get(id), flips)
+        sides = with_missing_failed(prompts.sides(id), [id in failed.get(label, ()) for label in report.meta.runs])
+        row, text = prompt_row(id, prompts.lines(id), report.meta.runs, context.by, won.get(id), sides)
         statuses[row[1]] += 1
         yield from rows.add_value(row)
         yield from texts.add_value(text)
@@ -72,7 +75,7 @@ def render(report: Report, context: ReportContext) -> Iterator[bytes]:
     yield from texts.flush()
     total = len(prompts.ids) if prompts else 0
     yield document.inline_json(
-        "overview", page_data(report, context, statuses, total, len(ids)) | comparison_data(report, flips)
+        "overview", page_data(report, context, statuses, total, len(ids)) | comparison_data(report, ids)
     )
     yield parts.script.encode()
     room = document.PageRoom()
@@ -90,14 +93,14 @@ def page_data(
     return {
         "kind": "comparison",
         "noun": "prompt",
-        "facts": [("Runs", str(len(report.meta.runs))), ("In all runs", f"{report.meta.prompts_with_all_runs:,}")],
+        "facts": [("In all runs", counted(report.meta.prompts_with_all_runs, "prompt"))],
         "made": f"agenteval {__version__}, {context.generated}",
         "source": context.source,
         "records": total,
         "listed": listed,
         "by": context.by.removeprefix("metadata."),
         "fields": FIELDS,
-        "statuses": status_counts(statuses, FLIP_STATUSES),
+        "statuses": status_counts(statuses, PROMPT_STATUSES),
         "trajectories": True,
     }
 
@@ -105,13 +108,13 @@ def page_data(
 # --- the top of the page ----------------------------------------------------------------------
 
 
-def flipped(report: Report) -> FlippedIds:
-    """The prompts that changed sides between the first run and another."""
-    first = report.meta.runs[0] if report.meta.runs else ""
-    pairs = [pair.flips for pair in report.statistics.pairs if pair.run_a == first]
-    return FlippedIds(
-        frozenset(id for flips in pairs for id in flips.only_a), frozenset(id for flips in pairs for id in flips.only_b)
-    )
+def in_order(report: Report, ids: Sequence[str]) -> list[str]:
+    """The prompts as they are listed: the hardest first, of two runs those that flipped, lost before gained."""
+    if report.ranking:
+        return [prompt.id for prompt in report.ranking.prompts]
+    [flips] = [pair.flips for pair in report.statistics.pairs]
+    lost, gained = frozenset(flips.only_a), frozenset(flips.only_b)
+    return sorted(ids, key=lambda id: (id not in lost, id not in gained))
 
 
 def winners(report: Report) -> dict[str, str | None]:
@@ -127,16 +130,18 @@ def _won_by_grade(report: ComparisonReport) -> bool:
     return report.meta.strategy != "custom" and any(pair.n for pair in report.head_to_head.quality or ())
 
 
-def comparison_data(report: Report, flips: FlippedIds) -> Record:
-    """What the top of the page shows."""
-    runs = report.meta.runs
+def comparison_data(report: Report, ids: Sequence[str]) -> Record:
+    """What the top of the page shows; `ids` are the prompts that are listed."""
+    runs, many = report.meta.runs, report.ranking is not None
     return {
-        "title": " → ".join(runs),
+        "title": f"{len(runs)} runs, {counted(report.meta.prompt_count, 'prompt')}" if many else " → ".join(runs),
         "labels": runs,
-        "tiles": [*run_tiles(report), *flip_tiles(flips, len(runs))],
+        "ranking": ranking_data(report, report.ranking, ids) if report.ranking else None,
+        "tiles": [] if many else [*run_tiles(report), *flip_tiles(report)],
+        "winners": not many or not (isinstance(report, ComparisonReport) and _won_by_grade(report)),
         "verdicts": [
             {"a": pair.run_a, "b": pair.run_b, "better": pair.better, "headline": headline(pair), "n": pair.n}
-            | {"sentences": pair.sentences}
+            | {"sentences": pair.sentences, "onlyA": len(pair.flips.only_a), "onlyB": len(pair.flips.only_b)}
             for pair in report.statistics.pairs
         ],
         "differences": list(differences(report)),
@@ -160,13 +165,49 @@ def run_tiles(report: Report) -> Iterator[Tile]:
         yield tile(f"{label}: pass rate", None if rate is None else percent(rate), over, interval, rate)
 
 
-def flip_tiles(flips: FlippedIds, runs: int) -> list[Tile]:
-    """How many prompts changed sides."""
-    note = "from the first run to the second" if runs == 2 else "from the first run to any other"
+def flip_tiles(report: Report) -> list[Tile]:
+    """How many prompts changed sides from the first run to the second; each leads to these."""
+    [pair] = report.statistics.pairs
+    note = "from the first run to the second"
     return [
-        tile("Passed before, does not pass now", whole(len(flips.lost)), note),
-        tile("Did not pass before, passes now", whole(len(flips.gained)), note),
+        tile("Passed before, does not pass now", whole(len(pair.flips.only_a)), note) | {"filter": {"status": WORSE}},
+        tile("Did not pass before, passes now", whole(len(pair.flips.only_b)), note) | {"filter": {"status": FIXED}},
     ]
+
+
+def ranking_data(report: Report, ranking: RunRanking, ids: Sequence[str]) -> Record:
+    """The ranking for the script: the cells as text, the plot as shapes, and a letter per prompt for each run."""
+    titles, rows, estimated = ranking_table(ranking)
+    runs, pairs = [one.run for one in ranking.runs], by_names(report.statistics.pairs)
+    bounds_ = [bound for one in ranking.runs if one.interval for bound in (one.interval.low, one.interval.high)]
+    scale = rate_scale(min(bounds_, default=0.0), max(bounds_, default=1.0), 0.0, 1.0)
+    size = (FRONT_WIDTH, FRONT_HEIGHT + MORE_HEIGHT * min(len(runs), 16))
+    listed = {prompt.id: prompt.statuses for prompt in ranking.prompts[: len(ids)]}
+    return {
+        "measure": ranking.measure,
+        "headline": ranking.headline,
+        "runs": runs,
+        "titles": titles,
+        "rows": rows,
+        "estimated": estimated,
+        "of": "trial" if report.meta.input_format else "prompt",
+        "values": [[one.value, *(bounds(one.interval) or (None, None))] for one in ranking.runs],
+        "scale": {"low": scale.low, "high": scale.high, "ticks": scale.ticks},
+        "front": {"against": ranking.front.against, "runs": ranking.front.runs} if ranking.front else None,
+        "shapes": front_plot(ranking, *size),
+        "size": size,
+        "matrix": [[matrix_cell(pairs, row, column) for column in runs] for row in runs],
+        "pairs": len(report.statistics.pairs),
+        "letters": ["".join(LETTERS[listed[id][run]] for id in ids) for run in runs],
+    }
+
+
+def matrix_cell(pairs: Mapping[tuple[str, str], Pair], row: str, column: str) -> tuple[str, int] | None:
+    """The difference of two runs in points, and 1 or -1 where the row is shown to be better or worse; else 0."""
+    if row == column:
+        return None
+    difference, better = difference_of(pairs, row, column)
+    return points(difference).removesuffix(" points"), 0 if better is None else 1 if better == row else -1
 
 
 def differences(report: Report) -> Iterator[Record]:
@@ -222,10 +263,11 @@ def wins(report: Report) -> list[Record]:
 
 
 class PromptLines(NamedTuple):
-    """The prompts of a comparison: their ids, and what reads the lines of one from the files."""
+    """The prompts of a comparison: their ids, what reads the lines of one from the files, and its sides."""
 
     ids: Sequence[str]
     lines: Callable[[str], Lines]
+    sides: Callable[[str], str]
 
 
 def prompt_lines(runs: Sequence[RunRows], sources: Sequence[Source]) -> PromptLines:
@@ -235,22 +277,31 @@ def prompt_lines(runs: Sequence[RunRows], sources: Sequence[Source]) -> PromptLi
     def lines(id: str) -> Lines:
         return {run.label: indexes[run.label].line(run.rows[id].line) for run in runs if id in run.rows}
 
-    return PromptLines(prompt_ids(runs), lines)
+    return PromptLines(prompt_ids(runs), lines, lambda id: "".join(side(run.rows.get(id)) for run in runs))
 
 
-def flip_status(statuses: Sequence[str], gained: bool, lost: bool) -> str:
-    """How a prompt changed from the first run to the others, given whether any of them gained or lost it."""
-    missing = len(statuses) < 2 and not lost  # in a gate it counts as not passed
-    if missing or UNGRADED in statuses or GRADER_ERROR in statuses:
+def side(row: ComparedRow | None) -> str:
+    """1 if a run passes a prompt (of trials more often than not), 0 if it does not, - if it is not graded."""
+    rate = row.pass_rate if row else None
+    return "-" if rate is None else str(int(rate > BORDER))
+
+
+def with_missing_failed(sides: str, failed: Sequence[bool]) -> str:
+    """The sides, with prompts that a run lacks as not passed where the gate counts them so."""
+    return "".join("0" if fails else one for one, fails in zip(sides, failed, strict=True))
+
+
+def prompt_status(sides: str) -> str:
+    """How a prompt stands: of two runs how it changed, of more in how many it passes; by the graded ones."""
+    if len(sides) == 2:
+        return OF_TWO.get(sides, OTHER)
+    graded = sides.replace("-", "")
+    if len(graded) < 2:
         return OTHER
-    if gained or lost:
-        return MIXED if gained and lost else FIXED if gained else WORSE
-    return SAME_PASS if PASS in statuses else SAME_FAIL
+    return SOME if len(set(graded)) > 1 else ALL if graded[0] == "1" else NONE
 
 
-def prompt_row(
-    id: str, lines: Lines, labels: Sequence[str], by: str, winner: str | None, flips: FlippedIds
-) -> PromptRow:
+def prompt_row(id: str, lines: Lines, labels: Sequence[str], by: str, winner: str | None, sides: str) -> PromptRow:
     """The row of a prompt and what it is searched by; a run that lacks it has no cell."""
     cells: list[Any] = []
     rows, texts, tools, groups = [], [], dict[str, None](), list[str]()
@@ -265,9 +316,8 @@ def prompt_row(
         texts.append(text)
         tools |= dict.fromkeys(row.tools)
         groups = groups or row.groups
-    status = flip_status([row.status for row in rows], id in flips.gained, id in flips.lost)
     preview = next((row.preview for row in rows if row.status != PASS), rows[0].preview if rows else "")
-    return [id, status, groups, list(tools), preview, winner, cells], "\n".join(texts)
+    return [id, prompt_status(sides), groups, list(tools), preview, winner, cells, sides], "\n".join(texts)
 
 
 def _read(line: bytes, by: str) -> tuple[PageRow, str] | None:

@@ -1,13 +1,14 @@
 // The page of a comparison: verdicts, a forest plot of differences, and prompts with the records of all runs.
 
 Object.assign(STATUS_NAMES, {
-  worse: 'No longer passes', fixed: 'Now passes', mixed: 'Mixed', 'both-pass': 'Passes', 'both-fail': 'Does not pass', 'not-compared': 'Not compared',
+  worse: 'No longer passes', fixed: 'Now passes', 'both-pass': 'Passes', 'both-fail': 'Does not pass', 'not-compared': 'Not compared',
+  'some-pass': 'Passes in some', 'none-pass': 'Passes in none', 'all-pass': 'Passes in all',
 });
-Object.assign(STATUS_MARKS, { worse: '↘', fixed: '↗', mixed: '≈', 'both-pass': '✓', 'both-fail': '✗', 'not-compared': '–' });
-STATUS_ORDER.push('worse', 'mixed', 'fixed', 'both-fail', 'both-pass', 'not-compared');
+Object.assign(STATUS_MARKS, { worse: '↘', fixed: '↗', 'both-pass': '✓', 'both-fail': '✗', 'not-compared': '–', 'some-pass': '≈', 'none-pass': '✗', 'all-pass': '✓' });
+STATUS_ORDER.push('worse', 'fixed', 'both-fail', 'both-pass', 'some-pass', 'none-pass', 'all-pass', 'not-compared');
 
-function verdictCard({ a, b, better, headline, n, sentences }) {
-  return card(`${clip(a, 80)} → ${clip(b, 80)}`,
+function verdictCard({ a, b, better, headline, n, sentences }, title) {
+  return card(title || `${clip(a, 80)} → ${clip(b, 80)}`,
     el('p', { class: better === null ? 'outcome' : better === b ? 'outcome gain' : 'outcome loss', text: headline }),
     el('ul', { class: 'sentences' }, sentences.map((sentence) => el('li', { text: sentence }))),
     el('p', { class: 'note', text: `over ${plural(n, 'prompt')} graded in both` }));
@@ -40,7 +41,7 @@ function forestPlot(title, bars, log, labels) {
       el('span', { class: 'forest-name', text: names, title: names }), line,
       el('span', { class: 'forest-text' }, el('b', { text: bar.shown }), el('span', { class: 'dim', text: bar.sure ? ` ${bar.sure}` : '', title: '95% interval' })))];
   });
-  const ends = log ? [`÷${reach.toFixed(2)}`, '1', `×${reach.toFixed(2)}`] : [`−${reach.toFixed(2)} worse`, '0', `+${reach.toFixed(2)} better`];
+  const ends = log ? [`÷${reach.toFixed(2)}`, '1', `×${reach.toFixed(2)}`] : [`−${(reach * 100).toFixed(0)} worse`, '0', `+${(reach * 100).toFixed(0)} better`];
   const scale = el('div', { class: 'forest-row', 'aria-hidden': 'true' }, el('div', { class: 'scale forest-scale' }, ends.map((text) => el('span', { text }))));
   return card(title, el('ul', { class: 'forest' }, items), scale);
 }
@@ -66,7 +67,7 @@ function runsCard({ heads, rows }) {
 
 function comparisonCards(data) {
   return [
-    el('div', { class: 'stack' }, data.verdicts.map(verdictCard)),
+    el('div', { class: 'stack' }, data.verdicts.map((verdict) => verdictCard(verdict))),
     forestPlot(`Difference, ${data.labels.length === 2 ? `${clip(data.labels[1], 60)} − ${clip(data.labels[0], 60)}` : 'later run − earlier run'}`, data.differences, false, data.labels),
     el('div', { class: 'stack' }, forestPlot('Time, tokens and cost, as a multiple', data.ratios, true, data.labels), winsCard(data.wins)),
     runsCard(data.table),
@@ -82,6 +83,7 @@ function runCell(cell) {
 
 function comparisonColumns(data) {
   const { status, id, groups, preview } = COLUMNS;
+  if (data.ranking) return rankingColumns(data);
   const runs = data.labels.map((label, at) => ({ name: `run${at + 1}`, title: clip(label, 40), cell: (row) => runCell(row.runs[at]), key: (row) => (row.runs[at] ? row.runs[at][1] : null) }));
   const winner = { name: 'winner', title: 'Won by', cell: (row) => textCell(row.winner || '', 40), key: (row) => row.winner };
   return [{ name: 'status', ...status }, { name: 'id', ...id }, { name: 'groups', ...groups, title: clip(data.by, 30) }, ...runs, winner, { name: 'preview', ...preview }];

@@ -9,6 +9,7 @@ function conditionsOf(filter, page) {
   const words = searchWords(filter.get('q'));
   const [group, tool] = [filter.get('category'), filter.get('tool')];
   if (status) conditions.set('status', (row) => status.has(row.status));
+  sideConditions(filter, page.data).forEach((test, key) => conditions.set(key, test));
   if (group !== undefined) conditions.set('category', (row) => row.groups.includes(group) || (group === 'none' && !row.groups.length));
   if (tool !== undefined) conditions.set('tool', (row) => row.tools.includes(tool));
   if (words.length) conditions.set('q', (row) => words.every((word) => row.text.includes(word)) || page.foundInSteps(row));
@@ -96,12 +97,13 @@ class Toolbar {
     this.tools = this.choice('All tools', 'tool', 'Tool');
     this.verdicts = el('div', { class: 'toolbar-row verdict-filters', id: 'verdict-filters', hidden: true });
     this.more = button('Graders and checks', () => { this.showVerdicts(this.verdicts.hidden); page.apply(); }, { class: 'small', hidden: true, 'aria-expanded': 'false', 'aria-controls': 'verdict-filters' });
+    this.sides = sideChoices(data, page);
     this.deep = button('Search steps too', () => page.set('deep', page.view.filter.has('deep') ? null : '1'), { class: 'small', hidden: true, 'aria-pressed': 'false' });
     this.clear = button('Clear', () => page.clear(), { class: 'small', hidden: true });
     this.count = el('span', { class: 'dim', role: 'status', id: 'count' });
     this.tail = el('div', { class: 'toolbar-tail' });
     this.element = el('div', { id: 'toolbar', role: 'search' },
-      el('div', { class: 'toolbar-row' }, this.search, this.deep, this.groups, this.tools, this.more, this.clear),
+      el('div', { class: 'toolbar-row' }, this.search, this.deep, this.sides, this.groups, this.tools, this.more, this.clear),
       this.verdicts,
       el('div', { class: 'toolbar-row' }, el('div', { class: 'chips', role: 'group', 'aria-label': 'Status' }, statuses), this.count, this.tail));
     new ResizeObserver(() => document.documentElement.style.setProperty('--toolbar-height', `${this.element.offsetHeight}px`)).observe(this.element);
@@ -172,9 +174,10 @@ class Toolbar {
       select.selectedIndex = selected;
       select.classList.toggle('active', selected > 0);
     }
+    showSides(this.sides, filter);
     this.deep.hidden = !filter.has('q');
     this.deep.setAttribute('aria-pressed', String(filter.has('deep')));
-    this.clear.hidden = !Array.from(filter.keys()).some((key) => key !== 'sort');
+    this.clear.hidden = !Array.from(filter.keys()).some((key) => !['sort', 'a', 'b'].includes(key));
     this.count.textContent = (listed === total ? plural(total, noun) : `${wholeText(listed)} of ${plural(total, noun)}`) + (progress || '');
   }
 }

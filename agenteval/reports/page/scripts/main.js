@@ -88,9 +88,8 @@ class Page {
   }
 
   clear() {
-    const sort = this.view.filter.get('sort');
-    this.view.filter.clear();
-    if (sort) this.view.filter.set('sort', sort);
+    const kept = ['sort', 'a', 'b'].filter((key) => this.view.filter.has(key)).map((key) => [key, this.view.filter.get(key)]);
+    this.view.filter = new Map(kept);
     this.toolbar.search.value = '';
     this.writeAddress(true);
     this.apply();
@@ -107,6 +106,7 @@ class Page {
   apply() {
     const { filter } = this.view;
     const started = performance.now();
+    this.showPair?.(filter.get('a'), filter.get('b'));
     this.searchSteps();
     const sort = filter.get('sort') || '';
     if (Array.from(filter.keys()).some(isVerdictKey)) this.toolbar.showVerdicts(true);
@@ -343,7 +343,7 @@ class Page {
     showOverview(this.data, (key, value) => {
       this.set(key, value);
       if (this.toolbar.element.getBoundingClientRect().bottom > innerHeight) this.toolbar.element.scrollIntoView();
-    });
+    }, this);
     this.panel.setAttribute('role', 'dialog');
     this.panel.setAttribute('aria-labelledby', 'record-title');
     this.toolbar = new Toolbar(this.data, this);

@@ -11,7 +11,7 @@ function header(data) {
   const files = data.source && el('div', null, el('dt', { text: 'Source' }), el('dd', { text: clip(data.source, 200) }));
   const made = el('div', null, el('dt', { text: 'Made by' }), el('dd', { text: data.made }));
   document.getElementById('top').replaceChildren(
-    el('div', { class: 'title' }, el('h1', { text: data.title }), el('p', { class: 'dim', text: data.subtitle || plural(data.records, data.noun) }), el('div', { class: 'actions' }, help, theme)),
+    el('div', { class: 'title' }, el('h1', { text: data.title }), el('p', { class: 'dim', text: data.subtitle || (data.ranking ? '' : plural(data.records, data.noun)) }), el('div', { class: 'actions' }, help, theme)),
     el('dl', { class: 'facts' }, facts, files, made));
   document.title = `${visible(data.title)}: agenteval ${data.kind === 'comparison' ? 'comparison' : 'report'}`;
   themeButton(theme);
@@ -34,17 +34,24 @@ function themeButton(theme) {
   theme.addEventListener('click', () => use(order[(order.indexOf(document.documentElement.dataset.theme) + 1) % order.length]));
 }
 
-function tileItem(tile) {
+// The address of a filter, and what shows the table when it is followed.
+function filterLink(filter, page, properties, ...content) {
+  const kept = ['a', 'b'].filter((key) => page.view.filter.has(key)).map((key) => [key, page.view.filter.get(key)]);
+  const address = hashOf({ id: null, filter: new Map([...kept, ...Object.entries(filter)]) }, page.data.by);
+  return el('a', { href: address, on: { click: () => document.getElementById('list').scrollIntoView() }, ...properties }, ...content);
+}
+
+function tileItem(tile, page) {
   return el('div', { class: tile.value === null ? 'tile unknown' : 'tile' },
     el('h2', { text: tile.name }),
-    el('p', { class: String(tile.value).length > 11 ? 'value long' : 'value', text: tile.value === null ? '–' : tile.value }),
+    el('p', { class: String(tile.value).length > 11 ? 'value long' : 'value' }, tile.filter ? filterLink(tile.filter, page, { 'aria-label': `${tile.name}: ${tile.value}, list them` }, tile.value) : tile.value === null ? '–' : tile.value),
     isNumber(tile.rate) && rateBar(tile.rate, tile.interval),
     el('p', { class: 'note', text: tile.note }));
 }
 
 // `pick` sets a filter.
-function plotCards(data, pick) {
-  if (data.kind === 'comparison') return comparisonCards(data);
+function plotCards(data, pick, page) {
+  if (data.kind === 'comparison') return data.ranking ? rankingCards(data, page) : comparisonCards(data);
   const cards = [];
   const named = data.groups.filter((group) => group.name !== '');
   if (named.length) cards.push(ratesCard(`Pass rate by ${clip(data.by, 60)}`, data.groups, (name) => pick('category', name || 'none')));
@@ -104,11 +111,11 @@ function showTrialsCard(page) {
   document.getElementById('plots').append(made);
 }
 
-function showOverview(data, pick) {
+function showOverview(data, pick, page) {
   document.documentElement.dataset.kind = data.kind;
   header(data);
-  document.getElementById('tiles').replaceChildren(...data.tiles.map(tileItem));
-  document.getElementById('plots').replaceChildren(...plotCards(data, pick));
+  document.getElementById('tiles').replaceChildren(...data.tiles.map((tile) => tileItem(tile, page)));
+  document.getElementById('plots').replaceChildren(...plotCards(data, pick, page));
 }
 
 function notice(...content) {
