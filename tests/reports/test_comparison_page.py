@@ -216,7 +216,8 @@ def test_six_runs_on_two_screens(six: Path, opened: Open) -> None:
     report = msgspec.json.decode((six.parent / "page.json").read_bytes())
     ranking = report["ranking"]
     order = [one["run"] for one in ranking["runs"]]
-    bottom = {name: page.locator(f"section.{name}").bounding_box() for name in ("places", "front", "matrix", "prompts-strip")}
+    parts = ("places", "front", "matrix", "prompts-strip")
+    bottom = {name: page.locator(f"section.{name}").bounding_box() for name in parts}
     ends = {name: box["y"] + box["height"] for name, box in bottom.items()}
     assert ends["places"] <= 900 and ends["front"] <= 900 and ends["matrix"] <= 1800 and ends["prompts-strip"] <= 1800
     assert page.evaluate(CUT) == [] and page.evaluate(OUTSIDE) == []
