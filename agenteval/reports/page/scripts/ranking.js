@@ -204,7 +204,7 @@ function rankingColumns(data) {
   const places = data.ranking.runs.map((run) => data.labels.indexOf(run));
   document.documentElement.style.setProperty('--runs', String(places.length));
   const marks = {
-    name: 'marks',
+    name: 'each',
     title: 'Each run, best first',
     cell: (row) => el('span', { class: 'run-marks', role: 'img', 'aria-label': clip(promptWords(row, data.ranking.runs, data.ranking.letters, row.index), 2000), title: clip(promptWords(row, data.ranking.runs, data.ranking.letters, row.index), 2000) },
       places.map((at) => runMark(row.runs[at]))),
