@@ -27,7 +27,7 @@ from agenteval.errors import BadRecord, CannotGoOn, UserError
 from agenteval.streams.digests import fields_digest, prompt_digest
 from agenteval.streams.files import create_file, describe_kind, lines_of, make_directories, open_regular
 from agenteval.streams.jsonl import decode, decode_record, encode
-from agenteval.streams.output import Output, WrittenRecord
+from agenteval.streams.output import UNFINISHED, Output, PlannedLine, WrittenRecord
 from agenteval.streams.source import RAW, RESULTS, TRIALS, kind_of
 from agenteval.streams.text import counted
 from agenteval.wire.records import (
@@ -42,7 +42,6 @@ from agenteval.wire.records import (
 )
 from agenteval.wire.validation import check
 
-SUFFIX = ".unfinished"
 SHOWN = 3  # unusable lines that are reported one by one
 LARGE = 16 << 20  # bytes: a larger file is compacted when less than half of it is needed
 
@@ -291,11 +290,12 @@ class Journal:
         tool: str | None = None,
         kind: type[Wire] = Wire,
     ) -> None:
-        self.name = output + SUFFIX
+        self.name = output + UNFINISHED
         self.path = os.path.abspath(self.name)  # starting an agent changes the working directory
         self.tool, self.kind = tool, kind
         self.skipped: list[str] = []
         self.durable = False
+        self._header = b""
         self.sync_output: Callable[[], None] = lambda: None  # called before the only copy of a record is dropped
         self._lock = threading.Lock()
         self._refuse_what_is_no_file()
@@ -320,6 +320,12 @@ class Journal:
                     os.unlink(left)
         except OSError as error:
             raise UserError(f"{self.name}: {error.strerror}; move that away first") from None
+
+    def announce(self, planned: int) -> None:
+        """Writes as the first line how many records the output will have: ae-format --follow shows it."""
+        self._header = encode(PlannedLine(planned)) + b"\n"
+        with self._lock, suppress(CannotGoOn):  # it is shown only
+            self._rewrite((key, _line(entry)) for key, entry in self._earlier.items())
 
     def records(self) -> list[Record]:
         """Returns the records of an earlier run that are not in the output."""
@@ -360,9 +366,15 @@ class Journal:
     def settle(self) -> None:
         """Drops what is in the output, and brings the rest to the disk: the tool is stopping."""
         with self._lock:
-            if self._file is not None:
-                self._compact(at_least=0)
-                self._file.sync()
+            if self._file is None:
+                return
+            if not self._lines:
+                self._close_file()
+                self._file = None
+                self._unlink()
+                return
+            self._compact(at_least=0)
+            self._file.sync()
 
     def skipped_lines(self) -> list[str]:
         """Returns what to tell the user about lines that cannot be used: the first of them, and how many there are."""
@@ -378,8 +390,12 @@ class Journal:
         """Closes the file, and removes it if no record is left in it."""
         if self._file is not None:
             self._close_file()
-            if not self._lines and os.path.lexists(self.path):
-                os.unlink(self.path)
+            if not self._lines:
+                self._unlink()
+
+    def _unlink(self) -> None:
+        if os.path.lexists(self.path):
+            os.unlink(self.path)
 
     def _close_file(self) -> None:
         if self._file is not None:
@@ -411,6 +427,8 @@ class Journal:
             try:
                 entry = _parse(line)
                 known = True
+                if isinstance(entry, PlannedLine):
+                    continue
                 if isinstance(entry, JournalEntry):
                     entries[entry.id, entry.trial] = self._accept(entry)
                 elif entry.id in written:
@@ -454,12 +472,13 @@ class Journal:
     def _rewrite(self, lines: Iterable[tuple[Key, bytes]]) -> Output:
         """Replaces the file by one with these lines, in one step, and opens it; if that fails, the old one stays."""
         before = self._lines, self._size
-        self._lines, self._size = {}, 0
+        self._lines, self._size = {}, len(self._header)
         fd, new = -1, f"{self.path}.new"
         try:
             make_directories(self.path)  # another program may have removed them since
             fd = create_file(new)
             with os.fdopen(fd, "wb", closefd=False) as file:
+                file.write(self._header)
                 file.writelines(self._add(key, line, self._size) for key, line in lines)
             if self.durable:
                 os.fsync(fd)
@@ -482,12 +501,12 @@ class Journal:
         return line
 
 
-def _parse(line: bytes) -> JournalEntry | WrittenLine:
+def _parse(line: bytes) -> JournalEntry | WrittenLine | PlannedLine:
     """Returns what a line says; the message of BadRecord says what is wrong with it."""
     value = decode(line)
-    kind: type[JournalEntry | WrittenLine] = JournalEntry
-    if isinstance(value, dict) and "written" in value:
-        kind = WrittenLine
+    kind: type[JournalEntry | WrittenLine | PlannedLine] = JournalEntry
+    if isinstance(value, dict) and "record" not in value:
+        kind = PlannedLine if "planned" in value else WrittenLine if "written" in value else JournalEntry
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:

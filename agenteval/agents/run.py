@@ -301,6 +301,8 @@ class PromptRun:
         workers = self._open()
         if total != 0 and settings.progress is not False:
             self._warn_of_permissions()
+        if self.journal and total:
+            self.journal.announce(total + self.resumption.kept)
         self.console.begin(total and total * (trials or 1), "trials" if trials else "prompts", at_once=True)
         pool = Pool(work, emit, workers=workers, ordered=settings.keep_order, hold=hold)
         finish = self.graders.finish if self.graders else lambda: None

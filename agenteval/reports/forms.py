@@ -27,6 +27,18 @@ EXTENSIONS = {  # any other extension is the name of its form
 }
 
 
+class Following(NamedTuple):
+    """What a page says of a run that is not finished."""
+
+    planned: int | None  # records at its end, if that is known
+    reload: float = 0  # seconds until the page loads itself again; 0: it is not followed any more
+
+    def shown(self, records: int) -> dict[str, Any]:
+        """The same for the script of the page, which has so many records so far."""
+        done = f"{min(records, self.planned):,} of {self.planned:,}" if self.planned else f"{records:,} so far"
+        return {"text": f"running, {done}" if self.reload else f"not finished: {done}", "reload": self.reload}
+
+
 class ReportContext(NamedTuple):
     """Where a report is written, when it was made, and what the user asked to be in it."""
 
@@ -48,6 +60,7 @@ class ReportContext(NamedTuple):
     every: bool = False  # whether also those are listed, or made training data of, that the form leaves out
     against: Any = None  # a ResultReader: another run of the same prompts
     reader: str = ""  # whose training reads the examples: trl or openai
+    following: Following | None = None  # if the run is not finished
     prompts: Any = None  # of a comparison: page.comparison_rows.PromptLines, which reads the records again
 
     def lists(self, status: str) -> bool:

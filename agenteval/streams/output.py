@@ -33,6 +33,34 @@ PIECE = 1 << 20  # bytes that are copied at a time
 SYNC_INTERVAL = 1.0  # seconds between two syncs: what a power cut may cost
 
 
+UNFINISHED = ".unfinished"  # is added to the name of an output for the journal beside it
+
+
+class PlannedLine(msgspec.Struct, forbid_unknown_fields=True):
+    """The first line of a journal: how many records the output has when the run has finished."""
+
+    planned: int
+
+
+def planned_records(path: str) -> int | None:
+    """Returns how many records a file will have when the run that writes it has finished; None if that is unknown."""
+    with suppress(OSError, StopIteration, msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(next(lines_of(path + UNFINISHED))[1], type=PlannedLine).planned
+    return None
+
+
+def is_being_written(path: str) -> bool:
+    """Returns whether a tool of the suite is writing to a file."""
+    fd = open_regular(path, follow=True)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)  # else a file system without locks
+    finally:
+        os.close(fd)
+    return False
+
+
 class WrittenRecord(msgspec.Struct, gc=False):
     """Where a record is in the file, and what tells whether it still answers the same question."""
 
@@ -116,6 +144,9 @@ class Output:
         self._lock = threading.Lock()
         self._on_terminal = self.path is None and is_terminal(1)
         _refuse_input_as_output(self.path, inputs)
+        if self.path is None and stat.S_ISREG(os.fstat(1).st_mode):
+            with suppress(OSError):  # several tools may add to one file
+                fcntl.flock(1, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not lazy:
             self.open()
 

@@ -69,6 +69,7 @@ class Source:
         self.first_line: int | None = None  # its number: lines before it are blank
         self._ahead: list[bytes] = []  # chunks that first_text() has read
         self.max_line = max_line
+        self.end: int | None = None  # where to stop in a regular file that grows
         self._read_some = read_first  # then read_ready
         if self.path is None and os.isatty(self.fd):
             raise UserError("no input: give a file or pipe records into it (--help shows how)")
@@ -118,7 +119,8 @@ class Source:
 
     def _chunk(self) -> bytes:
         try:
-            data = self._read_some(self.fd, CHUNK)
+            size = CHUNK if self.end is None else min(CHUNK, self.end - os.lseek(self.fd, 0, os.SEEK_CUR))
+            data = self._read_some(self.fd, size) if size > 0 else b""
             self._read_some = read_ready
             return data
         except OSError as error:

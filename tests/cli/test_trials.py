@@ -224,7 +224,7 @@ def logged(tmp_path: Path, *more: object, line: str = LOG, k: int = 3) -> tuple[
 
 def leftover(tmp_path: Path) -> list[str]:
     path = tmp_path / "out.unfinished"
-    return sorted({f"{entry['id']}{entry['trial']}" for entry in read(path)}) if path.exists() else []
+    return sorted({f"{entry['id']}{entry['trial']}" for entry in read(path) if "id" in entry}) if path.exists() else []
 
 
 def kept(prompt_id: str, text: str, *, graded: bool = True, **fields: object) -> Record:

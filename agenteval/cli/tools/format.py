@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from agenteval.cli.follow import follow_results
 from agenteval.cli.options import (
     Parsed,
     count_option,
@@ -19,6 +20,7 @@ from agenteval.errors import UserError
 from agenteval.reports.answer_groups import REASON
 from agenteval.reports.forms import ReportForms
 from agenteval.reports.reader import SORTS
+from agenteval.streams.console import Console
 from agenteval.streams.rows import KeyUse
 from agenteval.wire.row import ERROR, FAIL, FLAKY, GRADER_ERROR, PASS, UNGRADED
 
@@ -37,6 +39,7 @@ READ_BY = {
     "--raw-csv": ("csv",),
     "--limit": ("html",),
     "--no-trajectories": ("html",),
+    "--follow": ("html",),
     "--all": ("markdown", "sft", "dpo"),
     "--against": ("dpo",),
     "--for": ("sft", "dpo"),
@@ -82,6 +85,7 @@ def parse_statuses(text: str) -> frozenset[str]:
 @click.option("--raw-csv", is_flag=True, help="csv: values as they are, lines end in LF; for programs.")
 @count_option("--limit", least=1, help="html: list only the first N records; the figures are over all.")
 @click.option("--no-trajectories", is_flag=True, help="html: leave out the steps of the agents.")
+@click.option("--follow", is_flag=True, help="html: write the page again while the run goes on, until it has ended.")
 @click.option(
     "--all",
     "every",
@@ -110,6 +114,7 @@ def main(
     raw_csv: bool,
     limit: int | None,
     no_trajectories: bool,
+    follow: bool,
     every: bool,
     against: str | None,
     reader: str | None,
@@ -141,6 +146,10 @@ def main(
     comma between them; a key that no record has is reported, with exit 1. An option that the form does
     not read is refused.
 
+    --follow writes the page while the run goes on: as long as a tool of the suite writes to RESULTS, which
+    may be missing at first. The page says how far the run is, and loads itself again. When the run ends, the
+    last page is written, and ae-format exits.
+
     --failed and --status choose what table, markdown, csv, jsonl and html list; of trials a trial is chosen in
     the first three, a prompt in the others (flaky: some of its trials pass). Summaries are over all records.
     --sort waits for the last record, and keeps the records in a temporary file; the trials of a prompt stay
@@ -156,6 +165,7 @@ def main(
       ae-format graded.jsonl -f table --group-by reason
       ae-format graded.jsonl -f markdown --by category,level -o report.md
       ae-format trials.jsonl -f html -o report.html
+      ae-format results.jsonl --follow -o page.html
       ae-format graded.jsonl --by category -o junit.xml
       ae-format new.jsonl -f dpo --against old.jsonl -o pairs.jsonl
       ae-extract -s claude raw.jsonl | ae-grade -g ./grader.py | ae-format -f csv > scores.csv
@@ -164,7 +174,7 @@ def main(
     given = {"--by": by is not None, "--raw-csv": raw_csv, "--limit": limit is not None, "--all": every}
     given |= {"--no-trajectories": no_trajectories, "--against": against is not None, "--for": reader is not None}
     given |= {"--failed": failed, "--status": statuses is not None, "--sort": sort is not None}
-    given |= {"--group-by": group_by is not None}
+    given |= {"--group-by": group_by is not None, "--follow": follow}
     refuse_ignored(form, given, READ_BY)
     if failed and statuses is not None:
         raise UserError("--failed is --status fail,error,flaky,grader-error: give one of the two")
@@ -184,4 +194,9 @@ def main(
     wishes |= {"limit": limit, "trajectories": not no_trajectories, "every": every, "reader": reader or ""}
     wishes |= {"statuses": FAILED_STATUSES if failed else statuses}
     wishes |= {"against": against, "use": use, "max_line": max_line}
+    if follow:
+        if path in (None, "-") or output in (None, "-"):
+            raise UserError("--follow needs a file of results, which may still be missing, and -o PAGE.html")
+        del wishes["against"]
+        return follow_results(Console(NAME, strict=strict, output=output), FORMS, str(path), str(output), wishes)
     return write_results(NAME, FORMS, form, path, output, progress=progress, strict=strict, **wishes)

@@ -49,6 +49,7 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
         "fields": PageRow._fields,
         "statuses": status_counts(overview.statuses, STATUSES),
         "trajectories": context.trajectories,
+        "running": context.following and context.following.shown(overview.records),
     }
     yield document.inline_json("overview", data)
     yield parts.script.encode()

@@ -373,6 +373,7 @@ class Page {
     document.documentElement.dataset.ready = 'rows';
     performance.mark('rows');
     this.showLimits();
+    follow(this.data.running, this);
     await readValues('texts', (values, first) => this.takeTexts(values, first));
     if (this.view.filter.has('q')) this.apply();
     document.documentElement.dataset.ready = 'all';
