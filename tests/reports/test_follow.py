@@ -121,31 +121,33 @@ def test_what_cannot_be_followed(args: list[str], says: str, tmp_path: Path) -> 
 
 
 def test_the_page_loads_itself_again_with_its_view(tmp_path: Path, opened: Open) -> None:
-    """It does not while a record is open; the last page does not any more."""
+    """It does not while somebody types or reads a record; the last page does not any more."""
     os.makedirs(tmp_path / "out")
     records = [{"id": f"r{at}", "output": "x", "score": {"pass": at % 2 == 0, "score": 0}} for at in range(100)]
-    page = tmp_path / "out" / "page.html"
     with open(write(tmp_path / "results.jsonl", *records), "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with start("ae-format", "results.jsonl", "--follow", "-o", "out/page.html", cwd=tmp_path) as process:
             until_shown(tmp_path, 100, "running, 100 so far")
             process.send_signal(signal.SIGKILL)  # the page stays as it is
-        page.write_text(re.sub('"reload":[0-9.]+', '"reload":0.1', page.read_text()))
-        tab = opened(page)
-        shown_page = tab.go("#status=fail")
-        shown_page.get_by_text("running, 100 so far").wait_for()
-        # While somebody types it stays as it is.
-        shown_page.wait_for_function(f"() => {LOADED} && (document.querySelector('input').focus(), window.mark = 1)")
-        shown_page.evaluate("scrollTo(0, 300)")
-        shown_page.evaluate("document.querySelector('input').blur()")
-        shown_page.wait_for_function(
-            f"() => {LOADED} && !window.mark && scrollY === 300 && location.hash === '#status=fail'"
+    tab = opened(tmp_path / "out" / "page.html")
+    tab.changed = True
+    tab.page.add_init_script("window.setInterval = (work) => { window.timer = work; };")  # the test is the clock
+    page = tab.go("#status=fail")
+    assert page.get_by_text("running, 100 so far").is_visible()
+    for typing in ("document.querySelector('input').focus()", "location.hash = '#id=r1&status=fail'"):
+        page.evaluate(f"() => {{ {typing}; window.mark = 1; }}")
+        page.wait_for_function(
+            "() => document.activeElement.matches('input') || !document.getElementById('record').hidden"
         )
-        shown_page.wait_for_function(f"() => {LOADED} && (location.hash = '#id=r1', window.mark = 1)")
-        shown_page.wait_for_function("() => !document.getElementById('record').hidden")
-        shown_page.wait_for_timeout(300)
-        assert shown_page.evaluate("window.mark") == 1, "a record is being read"
+        page.evaluate("() => new Promise((done) => { window.timer(); setTimeout(done, 200); })")
+        assert page.evaluate("window.mark") == 1
+    page.keyboard.press("Escape")
+    page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 300); }")
+    with page.expect_navigation():
+        page.evaluate("() => { window.timer(); }")
+    page.wait_for_function(f"() => {LOADED} && !window.mark && scrollY === 300 && location.hash === '#status=fail'")
     run("ae-format", "results.jsonl", "--follow", "-o", "out/page.html", cwd=tmp_path).expect(0)
-    shown_page.keyboard.press("Escape")
-    shown_page.wait_for_function(f"() => {LOADED} && !window.mark")
-    assert shown_page.get_by_text("running,").count() == 0 and tab.messages == []
+    with page.expect_navigation():
+        page.evaluate("() => { window.timer(); }")
+    page.wait_for_function(f"() => {LOADED} && !window.timer")
+    assert page.get_by_text("running,").count() == 0 and tab.messages == []
