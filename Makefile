@@ -113,8 +113,9 @@ lint: $(TESTABLE) ## ruff and mypy --strict
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
 
-docs: $(TESTABLE) ## docs/wire-format.md, docs/tools.md and docs/agents/, made from the code
+docs: $(TESTABLE) ## docs/wire-format.md, docs/tools.md and docs/agents/ from the code, and with Chromium the pictures
 	@$(VENV)/bin/python -m docs.build
+	@$(VENV)/bin/python -m docs.pictures
 
 man: $(STAMP) ## man/man1/*.1: a man page for every executable, from docs/tools.md; pip installs them, too
 	@$(VENV)/bin/python docs/man_pages.py

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.pictures import PICTURES, sources_digest, stamp_of
 from tests.agent_rig.catalogue import AGENTS
 from tests.agent_rig.scenarios import SCENARIOS
 from tests.agent_rig.table import INTRO, VARIANTS
@@ -23,6 +24,17 @@ def test_the_pages_are_up_to_date() -> None:
     command = [sys.executable, "-m", "docs.build", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_every_picture_is_made_from_an_example(tmp_path: Path) -> None:
+    """`make docs` takes them again when the page has changed; none was drawn by hand."""
+    assert {path.name for path in ROOT.glob("docs/*.png")} == set(PICTURES)
+    for name in PICTURES:
+        stamp = stamp_of(ROOT / "docs" / name)
+        assert stamp and re.fullmatch(r"[0-9a-f]{64}", stamp), f"{name}: run make docs where Chromium is installed"
+        (tmp_path / name).write_bytes((ROOT / "docs" / name).read_bytes().replace(b"sources\0", b"another\0"))
+        assert stamp_of(tmp_path / name) is None
+    assert re.fullmatch(r"[0-9a-f]{64}", sources_digest())
 
 
 def test_the_page_of_tested_agents_explains_the_scenarios_of_today() -> None:
