@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from tests.support.tool import read, run, write
 
 BEFORE = [True, True, True, False, False, True]
 NOW = [True, False, True, True, False, True]
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def run_file(path: Path, passes: list[bool], **fields: Any) -> Path:
@@ -304,3 +306,32 @@ def test_rankings_pass_axe(runs: int, scheme: str, width: int, six: Path, tmp_pa
     assert width < 1000 or page.evaluate(CUT) == []
     found = axe.run(page).response["violations"]
     assert [(item["id"], item["nodes"][0]["html"]) for item in found] == []
+
+
+LEAVING = """() => { const [, , width, height] = document.documentElement.getAttribute('viewBox').split(' ').map(Number);
+  return [...document.querySelectorAll('text')].filter((one) => { const at = one.getBoundingClientRect();
+    return at.left < 0 || at.right > width || at.top < 0 || at.bottom > height; }).map((one) => one.textContent); }"""
+
+
+@pytest.mark.parametrize("runs", [2, 6, 12])
+def test_one_picture(runs: int, tmp_path: Path, browser: Any) -> None:
+    args = alternatives(tmp_path, runs, 40)
+    args[1] = str(args[1]).replace(NAMES[0], "a </text><script>window.pwned = 1</script> & \x1b[31mb")
+    done = run("ae-compare", *args, "-f", "svg", cwd=tmp_path).expect(0)
+    picture = ElementTree.fromstring(done.stdout)
+    texts = [text for one in picture.iter(f"{SVG}text") if (text := one.text)]
+    whole = "".join("".join(one.itertext()) for one in picture.iter(f"{SVG}text"))
+    assert f"{runs} runs, 40 prompts" in texts and "$0.5000" in texts and NAMES[1] in texts
+    assert "</text><script>" in whole.replace(" ", "") or "<script>" in whole
+    assert (
+        not list(picture.iter(f"{SVG}script"))
+        and "\x1b" not in done.stdout
+        and "http" not in done.stdout.partition(">")[2]
+    )
+    assert len(list(picture.iter(f"{SVG}circle"))) == runs and (len(list(picture.iter(f"{SVG}path"))) > 0) == (runs > 2)
+    file = tmp_path / "ranking.svg"
+    file.write_text(done.stdout)
+    page = browser.new_page(viewport={"width": 1000, "height": 1200})
+    page.goto(file.as_uri())
+    assert page.evaluate(LEAVING) == [] and page.evaluate("window.pwned") is None
+    page.close()

@@ -305,7 +305,7 @@ def main(
       ae-compare --run old:a/results.jsonl --run new:b/results.jsonl
       ae-compare a.jsonl b.jsonl -g ./judge.py -j 4 -o report.md
       ae-compare baseline.jsonl now.jsonl --on score --fail-if-worse
-      ae-compare runs/*.jsonl -o ranking.html
+      ae-compare runs/*.jsonl -o ranking.html  # or ranking.svg, for a README
       ae-compare runs/*.jsonl --pair opus sonnet
       ae-compare runs/*.jsonl | jq -r '.ranking.runs[] | [.run, .value] | @tsv'
     """
