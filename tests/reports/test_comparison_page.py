@@ -308,7 +308,8 @@ def test_rankings_pass_axe(runs: int, scheme: str, width: int, six: Path, tmp_pa
     assert [(item["id"], item["nodes"][0]["html"]) for item in found] == []
 
 
-LEAVING = """() => { const [, , width, height] = document.documentElement.getAttribute('viewBox').split(' ').map(Number);
+LEAVING = """() => {
+  const [, , width, height] = document.documentElement.getAttribute('viewBox').split(' ').map(Number);
   return [...document.querySelectorAll('text')].filter((one) => { const at = one.getBoundingClientRect();
     return at.left < 0 || at.right > width || at.top < 0 || at.bottom > height; }).map((one) => one.textContent); }"""
 
