@@ -5,6 +5,7 @@ somebody holds the lock, or there is no record yet, the run goes on. Each page i
 of the one before in one step, and memory holds the figures of one page at a time.
 """
 
+import math
 import os
 import stat
 import time
@@ -22,6 +23,7 @@ from agenteval.streams.source import Source
 POLL = 0.2  # seconds between two looks at the file
 LEAST_PAUSE = 1.0  # seconds between two pages
 BUSY = 0.1  # of the time at most is spent on writing pages
+AT_ONCE = 2.0  # seconds: a page that takes longer is not written after Ctrl-C
 LEAST_RELOAD = 3.0  # seconds until the page loads itself again
 
 
@@ -62,7 +64,7 @@ class Follower:
         self._sort, self._max_line = wishes.pop("sort"), wishes.pop("max_line")
         self._wishes = wishes
         self._refusals = ReportedOnce(console)
-        self._reload = LEAST_RELOAD
+        self._reload, self._took = LEAST_RELOAD, math.inf  # seconds
         self._refuse_other_kinds(page)
 
     def _refuse_other_kinds(self, page: str) -> None:
@@ -74,11 +76,15 @@ class Follower:
             raise UserError(f"{page}: is the input too; write to another file")
 
     def run(self) -> None:
-        """Writes pages until nobody writes to the file any more; if it is stopped, a last one that says so."""
+        """Writes pages until nobody writes to the file any more; if it is stopped, a last one that says so.
+
+        The last one of a large file is left as it is: a user who stops a tool does not want to wait.
+        """
         try:
             self._follow()
         except Stopped:
-            self.write(Following(planned_records(self.path)))
+            if self._took < AT_ONCE:
+                self.write(Following(planned_records(self.path)))
             raise
 
     def _follow(self) -> None:
@@ -96,7 +102,7 @@ class Follower:
                     self._refusals.forget()
                 began = time.monotonic()
                 self.write(Following(planned, self._reload))
-                took = time.monotonic() - began
+                self._took = took = time.monotonic() - began
                 if last is None:
                     self._console.say(f"following {self.path} until its run ends (Ctrl-C stops it): file://{self.page}")
                 last, pause_until = (seen, planned), time.monotonic() + max(LEAST_PAUSE, took / BUSY)
