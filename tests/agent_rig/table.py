@@ -46,6 +46,10 @@ the result is in the trajectory, the value of `${VAR}` in no record |
 | sandbox | `--sandbox bwrap`; the command also reads a file of the user's | it works, but the file is not there |
 
 After each scenario no process may be left: none in the namespace, none with the scenario's mark in its environment.
+
+Some of these prove less than they say: against files above the workspace pi and gptme need `--sandbox`, too, and
+“poisoned” runs them with it; llm and mini-swe-agent show the model no file of the user's even without `--isolate`; llm
+cannot read files, so that “sandbox” only shows that it works there.
 """
 OTHERS = """\
 ## Other versions
