@@ -180,3 +180,87 @@ def test_kubernetes_indexed_job(folder: Path) -> None:
         run(words[0], *words[1:], cwd=folder, env=pod).expect(0)
     merge(folder)
     expect_whole_run(folder, spec["completions"])
+
+
+# --- Kubernetes ---------------------------------------------------------------------------------
+
+
+def test_the_manifest_of_the_job() -> None:
+    """What Kubernetes itself demands of these fields, and that every exit code of ae-capture has its rule."""
+    yaml = pytest.importorskip("yaml")
+    job = yaml.safe_load((EXAMPLE / "kubernetes.yaml").read_text())
+    spec, pod = job["spec"], job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert spec["completionMode"] == "Indexed" and spec["parallelism"] <= spec["completions"]
+    assert {"name": "JOB_COMPLETIONS", "value": str(spec["completions"])} in container["env"]
+    rules = spec["podFailurePolicy"]["rules"]
+    assert pod["restartPolicy"] == "Never", "a policy for failed pods needs it"
+    assert spec["backoffLimitPerIndex"] and spec["maxFailedIndexes"] <= spec["completions"], "FailIndex needs both"
+    codes = {rule["action"]: rule.get("onExitCodes") for rule in rules}
+    assert codes["FailJob"] == {"containerName": container["name"], "operator": "In", "values": [2]}
+    assert codes["FailIndex"]["values"] == [1]
+    assert rules[0]["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}], "preemption counts first"
+    assert pod["securityContext"]["runAsNonRoot"] and pod["volumes"][0]["name"] == container["volumeMounts"][0]["name"]
+
+
+def test_the_image_is_pinned_and_not_root() -> None:
+    text = (EXAMPLE / "Containerfile").read_text()
+    assert re.search(r"^ARG BASE=\S+@sha256:[0-9a-f]{64}$", text, re.MULTILINE) and "\nUSER 1000\n" in text
+    assert "ARG AGENTS" in text and text.count("--require-hashes") == 2
+    for name in re.findall(r"/src/(requirements\S+)", text):
+        assert (ROOT / name).exists()
+
+
+# kubectl run, wait, exec [-i] and delete, as documented; a pod is a directory, and its root is $POD in the command.
+KUBECTL = r"""
+echo "$*" >> "$PODS/calls"
+while case $1 in --*) true;; *) false;; esac; do shift; done
+verb=$1; shift
+case $verb in
+run) mkdir "$PODS/$1"; echo "pod/$1 created";;
+wait) for word; do case $word in pod/*) test -d "$PODS/${word#pod/}";; esac; done;;
+delete) rm -rf "$PODS/$2";;
+exec)
+    [ "$1" = -i ] && shift || exec < /dev/null
+    cd "$PODS/$1" || exit 1
+    export POD=$PWD
+    shift 2
+    for word; do shift; set -- "$@" "$(printf %s "$word" | sed "s#/tmp/work#$POD/work#g")"; done
+    env -i PATH="$PATH" POD="$POD" "$@";;
+esac
+"""
+
+
+@pytest.mark.parametrize(("agent", "code"), [("exit 0", 0), ("exit 7", 7)])
+def test_an_agent_in_a_pod(agent: str, code: int, folder: Path) -> None:
+    """Output, exit code, variables and the workspace are those of the pod, which is deleted."""
+    (folder / "bin").mkdir()
+    (folder / "pods").mkdir()
+    (folder / "template").mkdir()
+    (folder / "template" / "given").write_text("old")
+    script(folder / "bin" / "kubectl", KUBECTL)
+    script(folder / "work.sh", f'cat given; echo new > given; echo "$KEY $1"; test -z "$HOME" && touch made; {agent}')
+    shutil.copy(folder / "work.sh", folder / "template" / "work.sh")
+    env = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PODS": str(folder / "pods"), "KEY": "a b"}
+    env |= {"AE_POD_IMAGE": "agent:1", "AE_POD_ENV": "KEY", "AE_POD_ARGS": "--namespace=evals"}
+    args = ("prompts.jsonl", "-j", 3, "--workspace-dir", "ws", "--workspace-template", "template", "--no-redact")
+    agent_command = f"{folder / 'in-pod'} sh work.sh {{}}"
+    done = run("ae-run", *args, "--keep-going", "--simple", agent_command, cwd=folder, env=env, timeout=60).expect(0)
+    for record in done.records:
+        assert record["rawLines"] == ["old" + f"a b {record['input']}"] and record["exitCode"] == code, done
+        place = Path(record["metadata"]["workspaceDir"])
+        assert (place / "given").read_text() == "new\n" and (place / "made").exists()
+    assert [path.name for path in (folder / "pods").iterdir()] == ["calls"], "every pod is deleted"
+    calls = (folder / "pods" / "calls").read_text()
+    assert calls.count("--image=agent:1 --restart=Never") == len(PROMPTS) and "a b" not in calls
+    assert calls.count("--namespace=evals ") == 6 * len(PROMPTS)  # run, wait, in, the agent, back, delete
+
+
+def test_a_pod_that_cannot_start_is_a_failed_agent(folder: Path) -> None:
+    (folder / "bin").mkdir()
+    script(folder / "bin" / "kubectl", "echo 'error: no cluster' >&2; exit 1")
+    (folder / "kept").write_text("x")
+    env = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "AE_POD_IMAGE": "agent:1"}
+    done = run("./in-pod", "true", cwd=folder, env=env)
+    assert done.code == 1 and "no cluster" in done.stderr and (folder / "kept").exists(), done
+    assert run("./in-pod", "true", cwd=folder, env={"PATH": env["PATH"]}).code == 2

@@ -3,7 +3,8 @@
 Data flow: prompts (checked, of this shard, not yet done) → worker threads, each of which runs a prompt in its workspace
 (`attempt`, `capture`) and makes what the tool needs of it → the tool's `emit`, for one result at a time → output. A
 result that cannot be written yet is in the journal (resume.py). Graders, and the test that stops a run early, come from
-the tool: they are used here, and made elsewhere.
+the tool: they are used here, and made elsewhere. With `remote`, agents and graders run on other machines (ae-ray), and
+everything else here: what is started, limits, --resume, the output.
 """
 
 import os
@@ -161,6 +162,25 @@ class GraderPlan(msgspec.Struct, frozen=True):
     digests: dict[str, str]  # of each grader, by its name
 
 
+class RemoteAnswer(msgspec.Struct):
+    """What became of a prompt on another machine: its record, or why there is none."""
+
+    record: Record | None
+    no_workspace: str | None = None
+    full: bool = False  # the disk, so that there is no workspace
+    died: str | None = None  # how often the worker died that had it, and how
+
+
+class RemoteAgents(Protocol):
+    """Runs prompts on other machines, graders included."""
+
+    def open(self, run_id: str) -> int:
+        """Gets ready for a run; returns how many prompts can be under way at a time."""
+
+    def answer(self, prompt: Record, trial: int | None) -> RemoteAnswer:
+        """Returns what became of a prompt; waits until there is a place for it."""
+
+
 class EarlyEnd(Protocol):
     """Decides which prompt is started next, and that no further one is needed; `worse` if it is known to be worse."""
 
@@ -190,10 +210,12 @@ class PromptRun:
         settings: RunSettings,
         graders: GraderPlan | None = None,
         validate: Callable[[Record], object] = lambda _prompt: None,
+        remote: RemoteAgents | None = None,
     ) -> None:
-        self.settings, self.grader_plan = settings, graders
-        self.console = Console(tool, progress=settings.progress, strict=settings.strict, output=settings.output)
-        self.agent = agent_of(settings, self.console.say)
+        self.settings, self.grader_plan, self.remote = settings, graders, remote
+        name = "ae-ray" if remote else tool
+        self.console = Console(name, progress=settings.progress, strict=settings.strict, output=settings.output)
+        self.agent = agent_of(settings, self.console.say, elsewhere=remote is not None)
         if moved := _options_before_dashes(tool, source.path, settings):
             self.console.say(f"-o after -- is given to the agent; to give it to {tool}: {moved}")
         extract = load_adapter(settings.extract) if settings.extract is not None else None
@@ -242,6 +264,7 @@ class PromptRun:
             self._count_earlier()
         self._has_no_resume = isinstance(self.agent, SchemaAgent) and self.agent.has_no_resume
         self._warned_of_turns = threading.Lock()  # is held once the warning was shown
+        self.given_up = 0  # prompts whose workers died
         self._syncer: Syncer | None = None
         self._started: set[tuple[str, int | None]] = set()  # prompts with agents of this run that are not reported yet
 
@@ -327,7 +350,7 @@ class PromptRun:
         """Opens all that a wrong option could still stop, then the output; returns the number of workers."""
         settings = self.settings
         each = 1 + (self.grader_plan.processes_each if self.grader_plan else 0)  # processes of one worker
-        self.processes = ProcessSupervisor(settings.concurrency * each)
+        self.processes = ProcessSupervisor(each if self.remote else settings.concurrency * each)
         try:
             self.workspaces = self._open_workspaces()
             if self.grader_plan:
@@ -340,15 +363,24 @@ class PromptRun:
                     self.console.say(line)
             if self.output.durable:
                 self._syncer = Syncer([self.output.sync, *([self.journal.sync] if self.journal else [])])
+            if self.remote:
+                return self._open_remote(self.remote)
         except UserError:
             self.processes.close()
             raise
         return self.processes.workers(settings.concurrency, each, self.console.say)
 
+    def _open_remote(self, remote: RemoteAgents) -> int:
+        """Connects to other machines; what their library prints goes to stderr, because stdout carries records."""
+        if self.output.path is None:
+            self.output.fd = os.dup(1)
+        os.dup2(2, 1)
+        return remote.open(self.provenance["runId"])
+
     def _open_workspaces(self) -> Workspaces | None:
         """Returns the workspaces that the options ask for, marked with the run; warns if they are in a repository."""
         settings, surroundings = self.settings, self.conditions.surroundings
-        if settings.workspace_dir is None:
+        if settings.workspace_dir is None or self.remote:
             return None
         workspaces = Workspaces(
             settings.workspace_dir,
@@ -393,21 +425,21 @@ class PromptRun:
         self.budget.report("prompt" if trials is None else "trial", resumable=self.output.resumable)
         ungraded = self.graders is not None and self.graders.erred
         failed = self.failures.failed and self.settings.exit_status
-        incomplete = self.console.refused or self.missing.count or self.budget.not_run
+        incomplete = self.console.refused or self.missing.count or self.budget.not_run or self.given_up
         worse = self.settings.fail_if_worse and self.early_end is not None and self.early_end.worse
         return FAILED if incomplete or ungraded or failed or worse else OK
 
     def _configuration_line(self) -> str | None:
         """Returns what to tell the user about configuration of theirs that the agent reads."""
-        if self.sandbox is not None:
-            return None  # the agent sees nothing of it
+        if self.sandbox is not None or self.remote:
+            return None  # the agent sees nothing of it, or each machine reports its own
         base = self.settings.workspace_dir
         place = os.path.join(os.path.abspath(base), PREFIX) if base else self.cwd
         return self.conditions.surroundings.report(place) if self.conditions.surroundings else None
 
     def _warn_of_permissions(self) -> None:
         """Shows one line on a terminal if agents have neither workspaces nor a container."""
-        if self.workspaces is None and self.sandbox is None and not in_container(self.agent):
+        if self.workspaces is None and self.sandbox is None and not self.remote and not in_container(self.agent):
             line = f"{self.console.tool}: agents work in this directory ({self.cwd}) with all permissions"
             self.console.show(lambda _width: [f"{line}; --workspace-dir DIR gives each prompt its own"])
 
@@ -418,38 +450,94 @@ class PromptRun:
 
         Returns None if it was cut short because the tool is stopping, or has no workspace: --resume will run it again.
         """
-        name = _name(prompt, trial)
+        if not self._may_start(prompt, trial):
+            return None
+        try:
+            raw, reading = self.run_session(prompt, trial)
+        except WorkspaceError as error:
+            self._no_workspace(prompt, trial, error)
+            return None
+        if self.workspaces is not None:
+            self.missing.made()
+        return None if self.processes.stopping else (raw, reading)
+
+    def _may_start(self, prompt: Record, trial: int | None) -> bool:
+        """Returns whether the budget allows another agent; notes that it is started."""
         if self.budget.refuses():
             self._skip(prompt)
-            return None
+            return False
         self._warn_of_turns(prompt)
         self._started.add((prompt["id"], trial))
+        return True
+
+    def _no_workspace(self, prompt: Record, trial: int | None, error: WorkspaceError) -> None:
+        if self.processes.stopping:
+            return
+        name = _name(prompt, trial)
+        self.missing.add(name, error)
+        self._skip(prompt)
+        if self.settings.strict:
+            raise StrictStop(f"{name}: {error} (stopped by --strict)") from None
+
+    def run_session(self, prompt: Record, trial: int | None) -> tuple[Record, Reading | None]:
+        """Returns the raw record of a session, and what was read of it; WorkspaceError if it has no directory."""
+        name = _name(prompt, trial)
         job = self._job(prompt, trial, name)
         try:
             raw = job.run()
             reading = job.reading
-        except WorkspaceError as error:
-            if not self.processes.stopping:
-                self.missing.add(name, error)
-                self._skip(prompt)
-                if self.settings.strict:
-                    raise StrictStop(f"{name}: {error} (stopped by --strict)") from None
-            return None
+        except WorkspaceError:
+            raise
         except NOT_OF_THE_RECORD:
             raise
         except SetupFailed as error:
             raw, reading = job.broken_off(str(error)), None
         except Exception as error:
             raw, reading = job.broken_off(self.console.fault(name, error)), None
-        if self.workspaces is not None:
-            self.missing.made()
-            if baseline := self.workspaces.leave(prompt["id"], trial):
-                raw["metadata"]["workspaceBaseline"] = baseline
+        if self.workspaces is not None and (baseline := self.workspaces.leave(prompt["id"], trial)):
+            raw["metadata"]["workspaceBaseline"] = baseline
         if job.repeated:
             raw |= self._retried_usage({**prompt, **fields} for fields in job.repeated)
         if self.settings.debug:
             self._explain(raw)
-        return None if self.processes.stopping else (raw, reading)
+        return raw, reading
+
+    def answer(self, prompt: Record, trial: int | None = None, *, keep_raw: bool = False) -> tuple[Record | None, bool]:
+        """Returns the result of a prompt, None if it was cut short, and whether it is graded: elsewhere it is."""
+        if self.remote is None:
+            return self.capture(prompt, trial, keep_raw=keep_raw), False
+        result = self._remote_answer(prompt, trial)
+        if result is None:
+            return None, False
+        if "trajectory" not in result:  # it was given up
+            return self.extract(prompt, result, None, keep_raw=keep_raw), False
+        self._count_usage(result)
+        if self.graders is not None and "graderError" in result:
+            self.graders.erred = True
+        return result, self.graders is not None
+
+    def _remote_answer(self, prompt: Record, trial: int | None) -> Record | None:
+        """Has another machine run the prompt; returns its record as a record of this run, None if there is none.
+
+        A prompt that is given up has a raw record.
+        """
+        assert self.remote is not None
+        if not self._may_start(prompt, trial):
+            return None
+        self.processes.pause(self.conditions.pacer.wait())
+        found = self.remote.answer(prompt, trial)
+        if found.no_workspace is not None:
+            self._no_workspace(prompt, trial, WorkspaceError(found.no_workspace, full=found.full))
+        if found.died is not None and not self.processes.stopping:
+            self.given_up += 1
+            return self._job(prompt, trial, _name(prompt, trial)).broken_off(found.died)
+        if found.record is None or self.processes.stopping:
+            return None
+        self.missing.made()
+        metadata = found.record.get("metadata") or {}
+        if self.grader_plan and "graderDigests" in metadata:
+            metadata = {**metadata, "graderDigests": self.grader_plan.digests}
+        return found.record | {"metadata": {**metadata, **self.of_run(prompt)}}
 
     def _retried_usage(self, raws: Iterable[Record]) -> Record:
         """Returns what tries that were repeated have used, as the field of a record; nothing if it is not known."""
@@ -513,7 +601,12 @@ class PromptRun:
         answer = self.attempt(prompt, trial)
         if answer is None:
             return None
-        raw, reading = answer
+        result = self.extract(prompt, *answer, keep_raw=keep_raw)
+        self._count_usage(result)
+        return result
+
+    def extract(self, prompt: Record, raw: Record, reading: Reading | None, *, keep_raw: bool = False) -> Record:
+        """Returns the result that is in a raw record."""
         try:
             own = reading if self.adapter is self.agent.adapter else None
             result = result_of(raw, self.adapter, keep_raw=keep_raw, reading=own)
@@ -521,16 +614,18 @@ class PromptRun:
             result = failed_result(raw, self.adapter, self.console.fault(prompt["id"], error))
         if not self.fit.decided:
             self.fit.add(raw, result)
-        self._count_usage(result)
         return result
 
     def raw(self, prompt: Record) -> Record | None:
         """Runs a prompt and returns its raw record; None if it was cut short."""
-        answer = self.attempt(prompt)
-        if answer is None:
-            return None
-        self._count_usage(answer[0])
-        return answer[0]
+        if self.remote:
+            raw = self._remote_answer(prompt, None)
+        else:
+            answer = self.attempt(prompt)
+            raw = answer[0] if answer else None
+        if raw is not None:
+            self._count_usage(raw)
+        return raw
 
     def grade(self, result: Record) -> Record | None:
         """Returns the result graded, if there are graders; None if that was cut short because the tool is stopping."""
@@ -644,10 +739,11 @@ def _name(prompt: Record, trial: int | None) -> str:
 # --- what the settings come to ------------------------------------------------------------------
 
 
-def agent_of(settings: RunSettings, say: Callable[[str], None]) -> Agent:
+def agent_of(settings: RunSettings, say: Callable[[str], None], *, elsewhere: bool = False) -> Agent:
     """Returns the agent that the options name; UserError if they name none or several, or one that is not installed.
 
-    With --dry-run, an agent that is not installed is reported, and its command is shown all the same.
+    With --dry-run, an agent that is not installed is reported, and its command is shown all the same. One that runs
+    `elsewhere`, on other machines, need not be installed here.
     """
 
     def program_or_name(name: str) -> str:
@@ -659,7 +755,7 @@ def agent_of(settings: RunSettings, say: Callable[[str], None]) -> Agent:
 
     contained = settings.sandbox in CONTAINERS or (settings.sandbox == "" and settings.sandbox_image is not None)
     # What a container runs is in its image.
-    find = str if contained else program_or_name if settings.dry_run else find_program
+    find = str if contained or elsewhere else program_or_name if settings.dry_run else find_program
     options = {"-s": settings.schema, "--simple": settings.simple, "--shell": settings.shell, "--": settings.command}
     named = [option for option, value in options.items() if value is not None]
     if len(named) != 1:

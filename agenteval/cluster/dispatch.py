@@ -1,22 +1,21 @@
-"""Hands records to the workers of a cluster, one at a time each, and writes what comes back.
+"""Hands records to the filters of a cluster in batches, and writes what comes back.
 
-work_through is the run: the threads of a pool take the records of the input; each gives its record to the next slot
-that is ready, waits for the answer, and gives the record of a worker that died to another one. What the cluster is, a
-Slot hides (ray_cluster.py).
+work_through is the run: the threads of a pool take batches of the input; each gives its batch to the next slot that is
+free and yields the answers as they come. Batches grow while they are answered at once, so that quick records do not
+wait for the network, and slow ones are spread over all slots. What has no answer when a worker dies goes to others, one
+record at a time.
 """
 
 import os
-import queue
-import re
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
-from typing import Any, NamedTuple, Protocol
+from itertools import islice
+from typing import NamedTuple
 
 from agenteval.cluster.merge import Identified
-from agenteval.cluster.worker import NOT_FOUND
+from agenteval.cluster.slots import Slot, Slots, reason_of
+from agenteval.cluster.worker import NOT_FOUND, Answers, FilterAnswer, describe_end
 from agenteval.errors import FAILED, OK, USAGE, BadRecord, CannotGoOn, Stopped, UserError
 from agenteval.processes.pool import FLUSH_TIME, Pool, exit_at_once_on_signals, raise_on_signals
 from agenteval.streams.console import Console, Ending
@@ -27,20 +26,8 @@ from agenteval.streams.source import Source, refuse
 from agenteval.wire.records import Record
 from agenteval.wire.validation import check
 
-PATIENCE = 60.0  # seconds without any worker, after which the tool reports that it waits
-MOST_NOTICES = 1000  # different messages of filters that are remembered, so that each is shown once
-
-
-class Slot(Protocol):
-    """A worker on a node of the cluster; a future that raises says that it is dead."""
-
-    def prepare(self) -> Future[Any]: ...
-
-    def process(self, record_id: str, line: bytes) -> Future[Any]: ...
-
-    def finish(self) -> Future[Any]: ...
-
-    def kill(self) -> None: ...
+LARGEST_BATCH = 256
+QUICK, SLOW = 0.2, 1.0  # seconds for a batch, below which the next one is larger, and above which it is smaller
 
 
 class Task(NamedTuple):
@@ -51,154 +38,129 @@ class Task(NamedTuple):
 
 
 class Dispatcher:
-    """Which slots there are, and what becomes of each record."""
+    """What becomes of each record."""
 
     def __init__(
         self,
-        open_slot: Callable[[], Slot],
-        slots: int,
+        slots: Slots,
         retries: int,
         write: Callable[[bytes], object],
         give_up: Callable[[Task, str], bytes],
         console: Console,
         keep_order: bool = False,
     ) -> None:
-        self._open_slot, self._slots, self._retries = open_slot, slots, retries
+        self._slots, self._retries = slots, retries
         self._write, self._give_up, self._console = write, give_up, console
-        self._pool = Pool(self._work, self._emit, workers=slots, ordered=keep_order)
-        self._ready: queue.SimpleQueue[tuple[Slot, Future[Any]]] = queue.SimpleQueue()  # each with its last answer
-        self._lock = threading.Lock()  # of what follows
-        self._all: set[Slot] = set()
-        self._failed_starts = 0
-        self._has_started = False
-        self._notices: set[str] = set()
+        self._pool = Pool(self._work, self._emit, workers=slots.count, ordered=keep_order)
+        self._size = 1  # of the next batch
         self.failed = False  # whether a filter has reported a problem by its exit code, or a record was given up
 
     def run(self, tasks: Iterable[Task], watch: int | None = None) -> None:
         """Works through the tasks, until the reader of the pipe `watch` closes it; stop() must follow if it raises."""
-        for _ in range(self._slots):
-            self._start_slot()
-        self._pool.run(iter(tasks), watch)
+        self._slots.start()
+        self._pool.run(self._batches(iter(tasks)), watch)
         self._finish()
 
     def stop(self) -> None:
-        """Kills all workers, with their filters and agents; what is being written is written to its end."""
+        """Kills all workers, with their filters; what is being written is written to its end."""
         self._pool.flush(FLUSH_TIME)
-        with self._lock:
-            for slot in self._all:
-                slot.kill()
+        self._slots.stop()
 
-    # --- slots ---
-
-    def _start_slot(self) -> None:
-        slot = self._open_slot()
-        with self._lock:
-            self._all.add(slot)
-        slot.prepare().add_done_callback(lambda done: self._ready.put((slot, done)))
-
-    def _next_slot(self) -> Slot:
-        """Returns a slot that waits for a record; opens another for each that could not start."""
-        while True:
-            slot, last = self._next_ready()
-            error = last.exception()
-            with self._lock:
-                self._has_started = self._has_started or error is None
-                self._failed_starts = 0 if error is None else self._failed_starts + 1
-                if self._failed_starts > 3 * self._slots:
-                    raise CannotGoOn(f"no worker can be started: {_reason(error)}")
-            if error is None:
-                return slot
-            self._replace(slot)
-
-    def _next_ready(self) -> tuple[Slot, Future[Any]]:
-        """Returns the next slot that is ready; reports once that there is none before a worker has started."""
-        try:
-            return self._ready.get(timeout=None if self._has_started else PATIENCE)
-        except queue.Empty:
-            with self._lock:
-                is_first, self._has_started = not self._has_started, True
-        if is_first:
-            self._console.say(
-                f"no worker has started after {PATIENCE:g} s: the cluster has no room for one, or its nodes cannot"
-                " start any (`ray status` shows which); waiting"
-            )
-        return self._ready.get()
-
-    def _replace(self, slot: Slot) -> None:
-        """Opens a slot for one whose worker has died; the scheduler decides where."""
-        with self._lock:
-            self._all.discard(slot)
-        slot.kill()
-        self._start_slot()
+    def _batches(self, tasks: Iterator[Task]) -> Iterator[list[Task]]:
+        while batch := list(islice(tasks, self._size)):
+            yield batch
 
     def _finish(self) -> None:
         """Ends the filters, and takes over what they have to report."""
-        futures = []
-        while not self._ready.empty():
-            slot, last = self._ready.get()
-            if last.exception() is None:
-                futures.append(slot.finish())
-        for future in futures:
+        for future in [slot.call("finish") for slot in self._slots.alive()]:
             try:
-                answer = future.result()
+                code, messages = future.result()
             except Exception:
                 continue  # its records are all written
-            self._relay(answer.messages, "")
-            self.failed |= bool(answer.code)
+            self._slots.relay(messages)
+            self.failed |= bool(code)
         self.stop()
 
-    # --- one record, in the thread of a worker of the pool ---
+    # --- one batch, in the thread of a worker of the pool ---
 
-    def _work(self, task: Task) -> Iterator[tuple[str, bytes]]:
-        """Has slots try the record until one answers; yields its id and line, nothing if the filter refuses it."""
-        tries = self._retries + 1
-        for _try in range(tries):
-            slot = self._next_slot()
-            try:
-                future = slot.process(task.id, task.line)
-                answer = future.result()
-            except Exception as error:
-                reason = _reason(error)
-                self._replace(slot)
-                continue
-            self._ready.put((slot, future))
-            self._relay(answer.messages, task.id)
-            if answer.line is not None:
-                self.failed |= bool(answer.code)
+    def _work(self, batch: list[Task]) -> Iterator[tuple[str, bytes]]:
+        """Yields the id and line of each record that a filter answers, in their order."""
+        begun = time.monotonic()
+        found: dict[int, FilterAnswer] = {}
+        following, death = 0, ""
+        slot = self._slots.take()
+        try:
+            for answers in self._answers(slot, batch):
+                self._slots.relay(answers.messages)
+                found |= answers.found
+                while following in found:
+                    yield from self._settle(batch[following], found[following])
+                    following += 1
+            self._slots.give_back(slot)
+        except Exception as error:
+            death = reason_of(error)
+            self._slots.replace(slot)
+        for number in range(following, len(batch)):  # a worker has died, or the filter on it
+            yield from self._settle(batch[number], found.get(number), death)
+        self._adapt(len(batch), time.monotonic() - begun)
+
+    @staticmethod
+    def _answers(slot: Slot, batch: Sequence[Task]) -> Iterator[Answers]:
+        """Yields the answers to a batch as they come."""
+        answers: Answers = slot.call("send", batch).result()
+        left = len(batch) - len(answers.found)
+        yield answers
+        while left > 0:
+            answers = slot.call("collect").result()
+            left -= len(answers.found)
+            yield answers
+
+    def _settle(self, task: Task, answer: FilterAnswer | None, death: str = "") -> Iterator[tuple[str, bytes]]:
+        """Yields the record; has other workers try it, one after the other, if that of its batch has died."""
+        tries = 1
+        while True:
+            if answer is not None and answer.line is not None:
                 yield task.id, answer.line
                 return
-            if answer.code in (USAGE, NOT_FOUND):
-                raise UserError(f"the command cannot run: {next(reversed(answer.messages), 'it says nothing')}")
-            if answer.refused:
-                self._console.refused += 1  # its message has been passed on
-                return
-            code = answer.code or 0
-            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-            reason = f"the filter {how}"
+            if answer is not None:
+                if answer.code in (USAGE, NOT_FOUND):
+                    raise UserError("the command cannot run: see above")
+                if answer.refused:
+                    self._console.refused += 1  # its message has been passed on
+                    return
+                death = f"the filter {describe_end(answer.code)}"
+            if tries > self._retries:
+                break
+            tries += 1
+            answer, death = self._try_again(task)
         self.failed = True
         times = f"{tries} times" if tries > 1 else "once"
-        self._console.say(f"{task.id}: given up, its worker died {times}: {reason}")
-        yield task.id, self._give_up(task, f"its worker died {times}, last: {reason}")
+        self._console.say(f"{task.id}: given up, its worker died {times}: {death}")
+        yield task.id, self._give_up(task, f"its worker died {times}, last: {death}")
+
+    def _try_again(self, task: Task) -> tuple[FilterAnswer | None, str]:
+        """Has another worker try a single record; returns its answer, or why there is none."""
+        slot = self._slots.take()
+        try:
+            answers = list(self._answers(slot, [task]))
+        except Exception as error:
+            self._slots.replace(slot)
+            return None, reason_of(error)
+        self._slots.give_back(slot)
+        for one in answers:
+            self._slots.relay(one.messages)
+        return next((found for one in answers for found in one.found.values()), None), ""
+
+    def _adapt(self, size: int, seconds: float) -> None:
+        if seconds < QUICK and size >= self._size:
+            self._size = min(LARGEST_BATCH, self._size * 2)
+        elif seconds > SLOW:
+            self._size = max(1, self._size // 2)
 
     def _emit(self, answer: tuple[str, bytes]) -> None:
         record_id, line = answer
         self._write(line + b"\n")
         self._console.advance(record_id, Ending.AGENT_FAILED if b'"errors":' in line else None)
-
-    def _relay(self, messages: list[str], record_id: str) -> None:
-        """Passes messages of a filter on, each once; its line numbers mean nothing here: the id takes their place."""
-        for message in messages:
-            text = re.sub(r"\bstdin:\d+\b", record_id or "stdin", message)
-            with self._lock:
-                is_new = text not in self._notices and len(self._notices) < MOST_NOTICES
-                if is_new:
-                    self._notices.add(text)
-            if is_new:
-                self._console.say(text)
-
-
-def _reason(error: BaseException | None) -> str:
-    return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 # --- the run over the records -------------------------------------------------------------------
@@ -257,12 +219,7 @@ def failed_record(record: Record, reason: str, command: Sequence[str]) -> Record
     timing = {"timing": {"start": now, "end": now, "total": 0}}
     empty = {"output": "", "trajectory": []}
     errors = {"errors": [reason]}
-    if name == "ae-run":
-        return {**record, "rawLines": [], "lineTimes": [], "turns": [], **timing, "timedOut": False, **errors}
-    if name == "ae-trials":
-        trial = {"trialNum": 1, **empty, "duration": 0, **errors}
-        return {**record, "k": 1, "trials": [trial], "metadata": record.get("metadata") or {}}
-    if name in ("ae-capture", "ae-extract"):
+    if name == "ae-extract":
         kept = {field: value for field, value in record.items() if field not in ("rawLines", "lineTimes", "turns")}
         metadata = {**(record.get("metadata") or {}), "trajectoryRichness": "minimal"}
         return {**kept, **empty, "metadata": metadata, **timing, "toolErrors": False, **errors}

@@ -10,14 +10,14 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from agenteval.cluster.worker import FilterWorker
+from agenteval.cluster.worker import FilterWorker, Node, Worker
 from agenteval.errors import MissingExtra, Stopped, UserError
 from agenteval.processes.guardian import Guardian
 from agenteval.processes.tree import MARKED_LIMIT, can_mark, find_mark, mark_of, process_table
@@ -45,10 +45,17 @@ class SlotRequest(NamedTuple):
 class RayCluster:
     """The connection; close() ends it, with the cluster if it was started here."""
 
-    def __init__(self, address: str, command: Sequence[str], files: Sequence[str], secrets: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        address: str,
+        command: Sequence[str],
+        files: Sequence[str],
+        environment: Mapping[str, str],
+        worker: type[Worker] = FilterWorker,
+    ) -> None:
         self._ray: Any = None
         self._local = address == "local"
-        self._command, self._secrets = list(command), dict(secrets)
+        self._command, self._environment = list(command), dict(environment)
         is_long = len(os.fsencode(tempfile.gettempdir())) > LONGEST_FOLDER
         self._folder = tempfile.mkdtemp(prefix="ae-ray-", dir="/tmp" if is_long else None)
         self._mark = cluster_mark()
@@ -61,7 +68,7 @@ class RayCluster:
         except BaseException:  # a signal too
             self.close()
             raise
-        self._worker = self._ray.remote(FilterWorker)
+        self._worker = self._ray.remote(_placed(worker))
 
     def _connect(self, address: str, files: Sequence[str]) -> None:
         settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
@@ -85,12 +92,18 @@ class RayCluster:
         """Returns the number of CPUs of all nodes."""
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
-    def open_slot(self, request: SlotRequest) -> RaySlot:
-        """Returns a worker on a node that has room for it, as soon as there is one."""
+    def nodes(self) -> int:
+        """Returns the number of nodes that can run something."""
+        return max(1, sum(bool(node["Alive"] and node["Resources"].get("CPU")) for node in self._ray.nodes()))
+
+    def open_slot(self, request: SlotRequest, window: int, excluded: Collection[str]) -> RaySlot:
+        """Returns a worker on a node that has room for it, as soon as there is one; not on an excluded node."""
         asked = {name: value for name, value in request._asdict().items() if value}
-        options = {"num_cpus": 0, **asked, "scheduling_strategy": "SPREAD", "max_restarts": 0, "max_task_retries": 0}
+        options = {"num_cpus": 0, **asked, "scheduling_strategy": _strategy(excluded), "max_restarts": 0}
+        options |= {"max_task_retries": 0, "max_concurrency": window + 1}
         cwd = os.getcwd() if self._local else None  # elsewhere: the directory with the files
-        return RaySlot(self._ray, self._worker.options(**options).remote(self._command, cwd), self._secrets)
+        actor = self._worker.options(**options).remote(self._command, cwd, window)
+        return RaySlot(self._ray, actor, self._environment)
 
     def close(self) -> None:
         """Disconnects, and removes what was made here."""
@@ -114,29 +127,42 @@ def _import_ray() -> Any:
 class RaySlot:
     """One worker."""
 
-    def __init__(self, ray: Any, actor: Any, secrets: Mapping[str, str]) -> None:
-        self._ray, self._actor, self._secrets = ray, actor, secrets
+    def __init__(self, ray: Any, actor: Any, environment: Mapping[str, str]) -> None:
+        self._ray, self._actor, self._environment = ray, actor, dict(environment)
 
     def prepare(self) -> Future[Any]:
         """Waits until it has a place and hands it the variables."""
-        return _future(self._actor.prepare.remote(self._secrets))
+        return self.call("prepare", self._environment)
 
-    def process(self, record_id: str, line: bytes) -> Future[Any]:
-        """Has it answer a record."""
-        return _future(self._actor.process.remote(record_id, line))
-
-    def finish(self) -> Future[Any]:
-        """Has it end its filter."""
-        return _future(self._actor.finish.remote())
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        """Calls a method of the worker."""
+        future: Future[Any] = getattr(self._actor, method).remote(*arguments).future()
+        return future
 
     def kill(self) -> None:
         """Kills it; its filter notices, and ends its agents."""
         self._ray.kill(self._actor)
 
 
-def _future(reference: Any) -> Future[Any]:
-    future: Future[Any] = reference.future()
-    return future
+def _placed(worker: type[Worker]) -> type[Worker]:
+    """Returns the class of workers that know their node."""
+
+    class Placed(worker):  # type: ignore[misc, valid-type]
+        def prepare(self, environment: Mapping[str, str], node: str = "") -> Node:
+            found: Node = super().prepare(environment, _import_ray().get_runtime_context().get_node_id())
+            return found
+
+    Placed.__name__ = Placed.__qualname__ = worker.__name__  # what Ray calls the process
+    return Placed
+
+
+def _strategy(excluded: Collection[str]) -> Any:
+    """Returns how Ray is to place a worker: spread over the nodes, or on any node but these."""
+    if not excluded:
+        return "SPREAD"
+    from ray.util.scheduling_strategies import NodeLabelSchedulingStrategy, NotIn
+
+    return NodeLabelSchedulingStrategy(hard={"ray.io/node-id": NotIn(*excluded)})
 
 
 def copy_files(command: Sequence[str], more: Sequence[str], folder: str) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -19,16 +20,12 @@ from typing import Any
 
 import pytest
 
-from agenteval.cluster.dispatch import Dispatcher, Task, read_tasks
 from agenteval.cluster.ray_cluster import named_files
-from agenteval.cluster.worker import FilterAnswer, FilterWorker
-from agenteval.errors import UserError
+from agenteval.cluster.slots import Slots
+from agenteval.cluster.worker import Node
 from agenteval.streams.console import Console
-from agenteval.streams.output import read_written
-from agenteval.streams.source import Source
-from agenteval.wire.records import RUN_ID_VARIABLE
 from tests.support.ray_nodes import TwoNodes
-from tests.support.tool import BIN, Record, read, run, write
+from tests.support.tool import BIN, Done, Record, read, run, script, write
 from tests.support.watching import Running, expect_gone, sleepers, until
 
 SLOW = 120.0  # seconds for what takes a few: the machine may be busy
@@ -97,185 +94,182 @@ def test_files_that_a_command_names(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert sorted(set(named_files(command))) == ["grader.py", "project", "schema.json", "style.sh"]
 
 
-# --- the filter on a node -----------------------------------------------------------------------
+# --- simulated nodes: all real but Ray ------------------------------------------------------------
 
 
-@pytest.fixture
-def worker(tmp_path: Path) -> Iterator[Callable[..., FilterWorker]]:
-    started: list[FilterWorker] = []
-
-    def start(*command: str) -> FilterWorker:
-        started.append(FilterWorker([str(BIN / command[0]), *command[1:]], str(tmp_path)))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.finish()
+def simulated(nodes: str, *args: object, cwd: Path, **settings: Any) -> Done:
+    """Runs ae-ray with nodes that are threads; their processes are real (tests/support/simulated_cluster.py)."""
+    python = [sys.executable, "-m", "tests.support.simulated_cluster", nodes]
+    env = {"PYTHONPATH": str(BIN.parent), **settings.pop("env", {})}
+    return run(*python, *args, cwd=cwd, env=env, timeout=SLOW, **settings)
 
 
-def test_a_filter_answers_many_records_and_exits(worker: Callable[..., FilterWorker]) -> None:
-    one = worker("ae-run", "--shell", 'echo "$WORD"')
-    one.prepare({"WORD": "handed over"})
-    answers = [one.process(name, f'{{"id":"{name}","input":"x"}}'.encode()) for name in ("a", "b")]
-    assert all(answer.line and b"handed over" in answer.line for answer in answers), answers
-    assert one.finish().code == 0
+def refused(nodes: str, *args: object, cwd: Path, says: str, env: dict[str, str] | None = None) -> None:
+    """Expects a usage error that says so, in one line."""
+    done = simulated(nodes, *args, cwd=cwd, env=env or {}).expect(2)
+    assert len(done.messages) == 1 and done.stderr.startswith("ae-ray: ") and says in done.stderr, done
 
 
-def test_all_slots_are_one_run(worker: Callable[..., FilterWorker]) -> None:
-    slots = [worker("ae-run", "--shell", "env") for _ in range(2)]
-    for slot in slots:
-        slot.prepare({RUN_ID_VARIABLE: "one"})
-    lines = [slot.process("a", b'{"id":"a","input":"x"}').line or b"" for slot in slots]
-    assert all(b'"runId":"one"' in line and RUN_ID_VARIABLE.encode() not in line for line in lines), lines
+def program(folder: Path, source: str) -> dict[str, str]:
+    """Makes the agent `myagent`; returns the environment in which it is found."""
+    (folder / "bin").mkdir()
+    script(folder / "bin" / "myagent", source)
+    return {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
 
 
-def test_a_prompt_that_was_edited_is_done_again(tmp_path: Path) -> None:
-    prompts = [{"id": name, "input": f"say {name}"} for name in "abc"]
-    options = ["--simple", "echo {}", "-o", "out", "--resume"]
-    run("ae-capture", write(tmp_path / "prompts", *prompts[:2]), *options, cwd=tmp_path).expect(0)
-    written = read_written(str(tmp_path / "out"))
-    edited = write(tmp_path / "edited", prompts[0] | {"input": "say z"}, *prompts[1:])
-    tasks = read_tasks(Source(str(edited)), written, Console("ae-ray"))
-    assert [task.id for task in tasks] == ["a", "c"]
+AGENT = ("--shell", 'myagent "$PROMPT"')
 
 
-def test_a_refused_record_has_no_answer_and_costs_no_other(worker: Callable[..., FilterWorker]) -> None:
-    one = worker("ae-grade", "-g", "ae-grader-hint")
-    good = b'{"id":"a","output":"x","hint":"x"}'
-    assert one.process("a", good).line
-    refused = one.process("b", b'{"id":"b","output":7}')
-    assert (refused.line, refused.refused) == (None, True) and "stdin:2" in refused.messages[0], refused
-    assert one.process("a", good).line
+def test_the_run_is_that_of_the_tool(tmp_path: Path) -> None:
+    """Same records as without a cluster; --resume has the same words: nothing to do, another agent, graded again."""
+    write(tmp_path / "prompts.jsonl", *PROMPTS)
+    env = program(tmp_path, f'echo "you asked $1"; echo "$1" >> {tmp_path}/paid')
+    command = ["ae-capture", *AGENT, "-g", "ae-grader-hint"]
+    expected = run(*command[:1], "prompts.jsonl", *command[1:], cwd=tmp_path, env=env).expect(0)
+    args = ("prompts.jsonl", "-j", 8, "--keep-order", "-o", "out.jsonl")
+    simulated("a,b", *args, "--", *command, cwd=tmp_path, env=env).expect(0, stderr="")
+    records = read(tmp_path / "out.jsonl")
+    assert {record["metadata"].pop("node") for record in records} == {"a", "b"}
+    assert plain(records) == plain(expected.records)
+    again = simulated("a,b", *args, "--resume", "--", *command, cwd=tmp_path, env=env).expect(0)
+    assert again.stderr == "ae-ray: out.jsonl: 12 kept, nothing to do\n"
+    another = ("--resume", "--", "ae-capture", "--shell", "other", "-g", "ae-grader-hint")
+    refused("a", *args, *another, cwd=tmp_path, says="its records were made with another command")
+    other = ["ae-capture", *AGENT, "-g", "ae-grader-hint --ignore-case"]
+    graded = simulated("a,b", *args, "--resume", "--", *other, cwd=tmp_path, env=env).expect(0)
+    assert "12 graded again" in graded.stderr and len((tmp_path / "paid").read_text().splitlines()) == 2 * 12
+    refused("a", *args, "--", *command, cwd=tmp_path, env=env, says="holds records; --resume goes on")
 
 
-def test_a_filter_that_dies_is_started_again(worker: Callable[..., FilterWorker]) -> None:
-    one = worker("ae-run", "--shell", 'case "$PROMPT" in bad) kill -9 $PPID; sleep 60;; esac; echo fine')
-    died = one.process("a", b'{"id":"a","input":"bad"}')
-    assert (died.line, died.refused, died.code) == (None, False, -signal.SIGKILL), died
-    assert one.process("b", b'{"id":"b","input":"good"}').line
+def test_what_concerns_the_whole_run(tmp_path: Path) -> None:
+    """Failures are counted over all nodes, and an early end needs no cluster of its own."""
+    write(tmp_path / "prompts.jsonl", *PROMPTS)
+    fails = ("--shell", "exit 3")
+    for options, count, says in [
+        (["--max-failures", "2", "--keep-going"], 2, "stopped after 2 failed agents"),
+        ([], 5, "the first 5 agents failed in the same way"),
+        (["--strict"], 1, "stopped by --strict"),
+    ]:
+        done = simulated("a,b", "prompts.jsonl", "-j", 1, "--", "ae-run", *fails, *options, cwd=tmp_path).expect(1)
+        assert len(done.records) == count and says in done.stderr, done
+    write(tmp_path / "many.jsonl", *({"id": str(number), "input": "x", "hint": "no"} for number in range(60)))
+    early = ["ae-capture", "--simple", "echo {}", "-g", "ae-grader-hint", "--stop-when-known", "--threshold", "0.9"]
+    done = simulated("a,b", "many.jsonl", "-j", 2, "--", *early, cwd=tmp_path).expect(0)
+    assert 6 <= len(done.records) < 60 and "worse" in done.stderr or "below" in done.stderr, done
+    usage = ("--shell", "true")
+    for option in ("-j", "-o", "--resume", "--shard=1/2"):
+        refused("a", "prompts.jsonl", "--", "ae-run", option, "1", *usage, cwd=tmp_path, says="put it before --")
 
 
-def test_a_filter_with_wrong_usage_and_one_that_is_missing(worker: Callable[..., FilterWorker]) -> None:
-    assert worker("ae-run").process("a", b'{"id":"a","input":"x"}').code == 2
-    assert worker("no-such-filter").process("a", b'{"id":"a","input":"x"}').code == 127
+@pytest.mark.parametrize("agent", [AGENT, ("--simple", "myagent {}")], ids=["fails", "cannot start"])
+def test_a_node_without_the_agent_gets_no_more(agent: tuple[str, str], tmp_path: Path) -> None:
+    """Its records go elsewhere, and that is reported once."""
+    write(tmp_path / "prompts.jsonl", *PROMPTS)
+    env = program(tmp_path, "echo fine")
+    done = simulated("a,b:/usr/bin:/bin", "prompts.jsonl", "-j", 4, "--", "ae-run", *agent, cwd=tmp_path, env=env)
+    done.expect(0)
+    assert [record["rawLines"] for record in done.records] == [["fine"]] * 12, done
+    assert {record["metadata"]["node"] for record in done.records} == {"a"}
+    assert len(done.messages) == 1 and "b: gets no more records: " in done.stderr and "myagent" in done.stderr, done
 
 
-# --- handing out --------------------------------------------------------------------------------
+def test_nodes_without_the_agent_are_an_error(tmp_path: Path) -> None:
+    write(tmp_path / "prompts.jsonl", *PROMPTS)
+    done = simulated("a,b", "prompts.jsonl", "--", "ae-run", "--simple", "no-such-agent {}", cwd=tmp_path).expect(2)
+    assert "no-such-agent" in done.stderr and "no other node is left" in done.stderr, done
 
 
-class FakeSlot:
-    """A worker that answers at once, or as `answer` says: an exception is its death."""
-
-    def __init__(self, answer: Callable[[str], FilterAnswer]) -> None:
-        self.answer, self.killed = answer, False
-
-    def prepare(self) -> Future[Any]:
-        return self._done(lambda: "node")
-
-    def process(self, record_id: str, line: bytes) -> Future[Any]:
-        return self._done(lambda: self.answer(record_id))
-
-    def finish(self) -> Future[Any]:
-        return self._done(lambda: FilterAnswer(None, [], code=0))
-
-    def kill(self) -> None:
-        self.killed = True
-
-    @staticmethod
-    def _done(value: Callable[[], object]) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(value())
-        except RuntimeError as error:
-            future.set_exception(error)
-        return future
+@pytest.mark.parametrize("command", [("ae-run", "--shell", "echo fine"), ("ae-grade", "-g", "ae-grader-hint")])
+def test_workers_that_die_cost_no_record(command: tuple[str, ...], tmp_path: Path) -> None:
+    records = [{**prompt, "output": "a question", "trajectory": []} for prompt in PROMPTS]
+    write(tmp_path / "records.jsonl", *(PROMPTS if command[0] == "ae-run" else records))
+    done = simulated("a,b!", "records.jsonl", "-j", 4, "--keep-order", "--", *command, cwd=tmp_path).expect(0)
+    assert done.ids == [prompt["id"] for prompt in PROMPTS] and all("errors" not in record for record in done.records)
 
 
-def dispatch(
-    answer: Callable[[str], FilterAnswer], count: int, *, retries: int = 2, keep_order: bool = False
-) -> tuple[list[str], list[FakeSlot], Dispatcher]:
-    """Returns what was written, the slots and the run."""
-    written: list[str] = []
-    slots: list[FakeSlot] = []
-
-    def open_slot() -> FakeSlot:
-        slots.append(FakeSlot(answer))
-        return slots[-1]
-
-    run = Dispatcher(
-        open_slot,
-        3,
-        retries,
-        lambda line: written.append(line.decode().strip()),
-        lambda task, reason: f"{task.id} given up: {reason}".encode(),
-        Console("ae-ray", progress=False),
-        keep_order,
-    )
-    run.run(Task(str(number), b"{}") for number in range(count))
-    return written, slots, run
+def test_a_record_that_kills_its_worker_is_given_up_alone(tmp_path: Path) -> None:
+    agent = 'case "$PROMPT" in bad) kill -9 $PPID; sleep 60;; esac; echo fine'
+    write(tmp_path / "prompts.jsonl", *PROMPTS[:5], {"id": "bad", "input": "bad"}, *PROMPTS[5:])
+    done = simulated("a,b", "prompts.jsonl", "-j", 8, "--", "ae-capture", "--shell", agent, cwd=tmp_path).expect(1)
+    failed = {record["id"]: record["errors"] for record in done.records if record.get("errors")}
+    assert ids(done.records) == sorted([*ids(PROMPTS), "bad"]) and list(failed) == ["bad"], done
+    assert "its worker died 3 times, last: the process on" in failed["bad"][0], failed
 
 
-def test_each_record_is_written_once_in_order() -> None:
-    written, slots, run = dispatch(lambda record_id: FilterAnswer(record_id.encode(), []), 2000, keep_order=True)
-    assert written == [str(number) for number in range(2000)]
-    assert len(slots) == 3 and all(slot.killed for slot in slots) and not run.failed
+def test_finished_trials_are_kept(tmp_path: Path) -> None:
+    """The driver is killed while the last trial of each prompt runs: only those run again."""
+    write(tmp_path / "prompts.jsonl", *PROMPTS[:2])
+    count = f'echo "$PROMPT" >> {tmp_path}/paid; [ $(grep -c "$PROMPT" {tmp_path}/paid) -lt 4 ]'
+    agent = f"{count} || [ -e {tmp_path}/go ] || sleep 60; echo fine"
+    args = ("prompts.jsonl", "-j", 2, "-o", "out.jsonl", "--resume", "--", "ae-trials", "-k", 4, "--shell", agent)
+    python = [sys.executable, "-m", "tests.support.simulated_cluster", "a,b"]
+    with Running(*python, *args, cwd=tmp_path, env={"PYTHONPATH": str(BIN.parent)}) as running:
+        until(lambda: paid(tmp_path) == 8, "the last trials run", SLOW)
+        until(lambda: lines(tmp_path / "out.jsonl.unfinished") >= 6, "the others are kept", SLOW)
+        running.signal(signal.SIGKILL)
+        running.process.wait()
+    (tmp_path / "go").touch()
+    simulated("a,b", *args, cwd=tmp_path).expect(0)
+    assert paid(tmp_path) == 10 and [len(record["trials"]) for record in read(tmp_path / "out.jsonl")] == [4, 4]
 
 
-@pytest.mark.parametrize("keep_order", [False, True])
-@pytest.mark.parametrize("by", ["worker", "filter"])
-def test_a_record_that_kills_its_workers_is_given_up(
-    by: str, keep_order: bool, capfd: pytest.CaptureFixture[str]
-) -> None:
-    asked: list[str] = []
-
-    def answer(record_id: str) -> FilterAnswer:
-        asked.append(record_id)
-        if record_id != "4":
-            return FilterAnswer(record_id.encode(), [])
-        if by == "worker":
-            raise RuntimeError("The actor died")
-        return FilterAnswer(None, [], code=-9)
-
-    written, slots, run = dispatch(answer, 10, keep_order=keep_order)
-    assert asked.count("4") == 3 and len(asked) == 12
-    assert len(slots) == (6 if by == "worker" else 3)
-    given_up = next(line for line in written if "given up" in line)
-    assert "its worker died 3 times" in given_up and run.failed
-    numbers = [line.partition(" ")[0] for line in written]
-    assert sorted(numbers, key=int) == [str(number) for number in range(10)]
-    assert not keep_order or numbers == sorted(numbers, key=int)
-    assert "4: given up" in capfd.readouterr().err
+def paid(folder: Path) -> int:
+    return lines(folder / "paid")
 
 
-def test_a_refused_record_is_left_out(capfd: pytest.CaptureFixture[str]) -> None:
-    refusal = FilterAnswer(None, ["ae-grade: stdin:1: no output"], refused=True)
-    written, _, _ = dispatch(
-        lambda record_id: refusal if record_id == "1" else FilterAnswer(b"x" + record_id.encode(), []),
-        4,
-        keep_order=True,
-    )
-    assert written == ["x0", "x2", "x3"]
-    assert capfd.readouterr().err == "ae-ray: ae-grade: 1: no output\n"
+def lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def test_wrong_usage_of_the_filter_ends_the_run() -> None:
-    with pytest.raises(UserError, match="the command cannot run: ae-run: name one agent"):
-        dispatch(lambda _id: FilterAnswer(None, ["ae-run: name one agent"], code=2), 4)
+def test_workspaces_come_home(tmp_path: Path) -> None:
+    """Two runs share no directory on a node; what leads out of a workspace is not unpacked."""
+    write(tmp_path / "prompts.jsonl", *PROMPTS[:2])
+    agent = 'mkdir d; echo "$PROMPT" > d/f; ln -s d in; ln -s /etc/passwd out; mkfifo pipe; pwd'
+    args = ("prompts.jsonl", "-j", 2, "--bring-workspaces", "home", "--", "ae-run", "--workspace-dir", "ws")
+    done = simulated("a,b", *args, "--shell", agent, cwd=tmp_path).expect(0, stderr="")
+    for record in done.records:
+        place = Path(record["metadata"]["workspaceDir"])
+        assert place == tmp_path / "home" / f"prompt-{record['id']}"
+        assert sorted(path.name for path in place.iterdir()) == ["d", "in"]
+        assert (place / "in" / "f").read_text() == f"{record['input']}\n"
+        worked_in = Path(record["rawLines"][0])
+        assert record["metadata"]["runId"] in worked_in.parts and not worked_in.exists()
+    refused("a,b", *args, "--shell", agent, cwd=tmp_path, says="home: holds files")
+    without = ("prompts.jsonl", "--bring-workspaces", "new", "--", "ae-run", "--shell", "true")
+    refused("a", *without, cwd=tmp_path, says="--bring-workspaces needs --workspace-dir")
 
 
-def test_a_cluster_without_room_is_mentioned_once(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_filters_answer_in_batches(tmp_path: Path) -> None:
+    """Refused records are left out and named by their ids; the order is kept; a wrong command ends the run."""
+    records: list[Record] = [{"id": str(n), "input": "x", "output": "x", "hint": "x"} for n in range(700)]
+    records[300]["output"] = 7
+    write(tmp_path / "records.jsonl", *records)
+    args = ("records.jsonl", "-j", 3, "--keep-order", "--", "ae-grade", "-g", "ae-grader-hint")
+    done = simulated("a,b", *args, cwd=tmp_path).expect(1)
+    assert done.ids == [record["id"] for record in records if record["id"] != "300"]
+    assert '300: "output" must be a string' in done.stderr and len(done.messages) == 1, done
+    wrong = simulated("a,b", "records.jsonl", "--", "ae-grade", "-g", "no-such-grader", cwd=tmp_path).expect(2)
+    assert "no-such-grader" in wrong.stderr and wrong.out == b"", wrong
+
+
+def test_a_cluster_without_room_is_mentioned_once(capfd: pytest.CaptureFixture[str]) -> None:
     """Nothing happens until a worker starts: that is said, and the run goes on when one does."""
-    monkeypatch.setattr("agenteval.cluster.dispatch.PATIENCE", 0.05)
     start: Future[Any] = Future()
-    slot = FakeSlot(lambda record_id: FilterAnswer(record_id.encode(), []))
-    slot.prepare = lambda: start  # type: ignore[method-assign]
-    written: list[bytes] = []
-    run_ = Dispatcher(lambda: slot, 1, 0, written.append, lambda _task, _reason: b"", Console("ae-ray", progress=False))
-    threading.Timer(0.5, start.set_result, ["node"]).start()
-    run_.run([Task("a", b"{}")])
-    assert written == [b"a\n"]
+
+    class LateSlot:
+        def prepare(self) -> Future[Any]:
+            return start
+
+        def call(self, _method: str, *_arguments: Any) -> Future[Any]:
+            raise AssertionError
+
+        def kill(self) -> None:
+            raise AssertionError
+
+    slots = Slots(lambda _excluded: LateSlot(), 1, 1, Console("ae-ray", progress=False), patience=0.05)
+    slots.start()
+    threading.Timer(0.5, start.set_result, [Node("n", "n")]).start()
+    assert isinstance(slots.take(), LateSlot)
     assert capfd.readouterr().err.count("no worker has started after 0.05 s: the cluster has no room") == 1
 
 
@@ -285,7 +279,7 @@ def test_a_cluster_without_room_is_mentioned_once(
 def plain(value: Any) -> Any:
     """Returns records without times and directories."""
     if isinstance(value, dict):
-        without = ("timing", "timestamp", "cwd")
+        without = ("timing", "timestamp", "cwd", "runId", "node")
         return {name: plain(inner) for name, inner in value.items() if name not in without}
     return [plain(inner) for inner in value] if isinstance(value, list) else value
 
@@ -355,7 +349,7 @@ def parents(pid: int) -> Iterator[int]:
 
 def worker_of(pid: int) -> int:
     """Returns the Ray worker that a process descends from."""
-    return next(one for one in parents(pid) if b"FilterWorker" in Path("/proc", str(one), "cmdline").read_bytes())
+    return next(one for one in parents(pid) if b"NodeWorker" in Path("/proc", str(one), "cmdline").read_bytes())
 
 
 @pytest.mark.cluster
@@ -370,7 +364,7 @@ def test_what_dies_costs_no_record(what: str, two_nodes: TwoNodes, tmp_path: Pat
         busy = until(lambda: found if len(found := sleepers(mark)) == 4 else set[int](), "four agents run", SLOW)
         if what == "worker":
             os.kill(worker_of(next(iter(busy))), signal.SIGKILL)
-            until(lambda: len(busy & sleepers(mark)) == 3, "the agent of the worker is gone", SLOW)
+            until(lambda: len(busy & sleepers(mark)) == 2, "the agents of the worker are gone", SLOW)
         else:
             two_nodes.cluster.remove_node(two_nodes.nodes.pop(), allow_graceful=False)
             until(lambda: len(busy & sleepers(mark)) < 4, "the agents of the node are gone", SLOW)

@@ -4,23 +4,19 @@ from typing import Any
 
 import click
 
-from agenteval.agents.run import PromptRun, RunSettings
+from agenteval.agents.run import RunSettings
 from agenteval.cli.agent_options import (
     agent_options,
     extraction_option,
     inline_grader_options,
-    inline_graders,
-    stop_early,
     stop_options,
-    validate_checks_for,
 )
+from agenteval.cli.agent_runs import capture_prompts
 from agenteval.cli.options import input_argument, keep_raw_option, max_steps_option
 from agenteval.cli.tool import tool
 from agenteval.errors import UserError
-from agenteval.grading.verdict import ending_of, passed
 from agenteval.streams.jsonl import encode
 from agenteval.streams.source import Source
-from agenteval.wire.records import Record
 
 
 @tool("ae-capture")
@@ -64,35 +60,4 @@ def main(path: str | None, prompt: str | None, keep_raw: bool, **options: Any) -
     if prompt is not None and path is not None:
         raise UserError(f"-p beside {path}: give one prompt, or a file of them")
     text = None if prompt is None else encode({"id": "prompt", "input": prompt}) + b"\n"
-    settings, source = RunSettings(**options), Source(path, text=text)
-    run = PromptRun(
-        "ae-capture", source, settings, inline_graders(settings, source, "ae-capture"), validate_checks_for(settings)
-    )
-    stop_early(run)
-
-    def capture(prompt: Record) -> list[Record]:
-        result, graded = run.earlier(prompt)
-        if result is None:
-            result = run.capture(prompt, keep_raw=keep_raw)
-            if result is None:
-                return []
-            if run.graders:
-                run.save(prompt, result)
-        if not graded:
-            result = run.grade(result)
-        if result is not None:
-            run.remove_workspace(prompt, failed=bool(result.get("errors")) or not passes(result))
-        return [result] if result is not None else []
-
-    def emit(result: Record) -> None:
-        run.write(result)
-        ending = ending_of(result, graded=run.graders is not None)
-        run.report(result["id"], result.get("errors"), ending, started=run.was_started(result["id"]))
-
-    def passes(result: Record) -> bool:
-        return run.graders is None or passed(result)
-
-    def hold(result: Record) -> None:
-        run.save(result, result, graded=run.graders is not None)
-
-    return run(run.prompts_to_start(), capture, emit, hold=hold)
+    return capture_prompts(Source(path, text=text), RunSettings(**options), keep_raw=keep_raw)

@@ -1,14 +1,19 @@
 """ae-ray: any filter of the suite, on the nodes of a Ray cluster."""
 
 import os
-from collections.abc import Sequence
-from secrets import token_hex
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import click
 
+from agenteval.agents.run import RunSettings
+from agenteval.cli.agent_runs import capture_prompts, run_prompts, run_trials
+from agenteval.cli.node import parse
 from agenteval.cli.options import (
     Parsed,
     append_options,
+    checks_grader,
     count_option,
     input_argument,
     output_option,
@@ -18,16 +23,22 @@ from agenteval.cli.options import (
 from agenteval.cli.tool import tool
 from agenteval.cluster.dispatch import Dispatcher, failed_record, work_through
 from agenteval.cluster.ray_cluster import RayCluster, SlotRequest
+from agenteval.cluster.remote import ClusterAgents
+from agenteval.cluster.slots import Slots
+from agenteval.cluster.worker import PACK_VARIABLE, RUNS_VARIABLE, NodeWorker, Worker
 from agenteval.errors import UserError
 from agenteval.processes.pool import raise_on_signals
 from agenteval.streams.console import Console
 from agenteval.streams.jsonl import decode_record, encode
-from agenteval.streams.output import open_output
+from agenteval.streams.output import open_output, refuse_to_replace
 from agenteval.streams.source import Source
 from agenteval.wire.records import RUN_ID_VARIABLE
 
 SLOT_CPUS = 0.01  # agents wait for their provider most of the time
-OURS = ("-o", "--output", "--resume", "--append", "--shard")
+LARGEST_WINDOW = 64  # agents that one worker has under way
+OF_NODES = f"/var/tmp/agenteval-{os.getuid()}"  # below it each run has its workspaces on a node
+OURS = ("-o", "--output", "--resume", "--append", "--overwrite", "--shard", "-j", "--concurrency", "--keep-order")
+AGENT_TOOLS = ("ae-run", "ae-capture", "ae-trials")
 EXIT_1 = "finished, but records were refused or given up, or a filter exited with 1; they are reported"
 
 
@@ -53,15 +64,20 @@ def parse_resources(text: str) -> dict[str, float]:
     metavar="ADDRESS",
     help="auto: the cluster of this machine or $RAY_ADDRESS; local: start one here; host:port or ray://host:port.",
 )
-@count_option("-j", "--slots", least=1, help="Filters at a time.  [default: one per CPU]")
+@count_option(
+    "-j", "--concurrency", "--slots", least=1, help="Records at a time, on all nodes.  [default: one per CPU]"
+)
 @click.option(
     "--resources",
     type=Parsed("resources", parse_resources),
     metavar="NAME=AMOUNT,…",
-    help="What each slot asks for, such as cpu=2,mem=4G.  [default: a hundredth of a CPU]",
+    help="What each record asks for, such as cpu=2,mem=4G.  [default: next to nothing]",
 )
 @click.option("--env", multiple=True, metavar="NAME", help="Pass this variable on to the filters; repeatable.")
 @click.option("--file", "files", multiple=True, metavar="PATH", help="Send this file or directory too; repeatable.")
+@click.option(
+    "--bring-workspaces", metavar="DIR", help="Bring the workspace of each record here, as the record is written."
+)
 @count_option(
     "--retries",
     least=0,
@@ -71,55 +87,74 @@ def parse_resources(text: str) -> dict[str, float]:
 @click.option("--keep-order", is_flag=True, help="Records in input order.  [default: as they finish]")
 @output_option
 @append_options
+@click.option("--overwrite", is_flag=True, help="With -o: replace the records that the file holds.")
 @progress_option
 def main(
     path: str | None,
     address: str,
-    slots: int | None,
+    concurrency: int | None,
     resources: dict[str, float] | None,
     env: tuple[str, ...],
     files: tuple[str, ...],
+    bring_workspaces: str | None,
     retries: int,
     keep_order: bool,
     output: str | None,
     append: bool,
     resume: bool,
+    overwrite: bool,
     progress: bool | None,
     debug: bool,
     command: list[str] | None,
 ) -> int:
-    """Run a filter of the suite on the nodes of a Ray cluster.
+    """Run a tool of the suite on the nodes of a Ray cluster.
 
-    RECORDS is what the filter reads (or stdin). The command after -- is started in N slots on the cluster's
-    nodes; each gets one record at a time, and what it writes is written here as it finishes. So ae-run,
-    ae-capture, ae-trials, ae-extract, ae-grade and ae-validate-refs run on many machines.
+    RECORDS is what the tool after -- reads (or stdin). ae-run, ae-capture and ae-trials run their agents
+    and graders on the nodes; the run itself is kept here, so that limits, --resume, --stop-when-known and
+    whatever else concerns all prompts work as without a cluster. ae-extract, ae-grade, ae-validate-refs and
+    other filters get batches of records.
 
     Examples:
-      ae-ray prompts.jsonl -j 64 --env ANTHROPIC_API_KEY -o results.jsonl --resume -- ae-capture -s claude -g grader.py
+      ae-ray prompts.jsonl -j 64 --env ANTHROPIC_API_KEY -o r.jsonl --resume -- ae-capture -s claude -g grader.py
       ae-ray --address local prompts.jsonl -- ae-run --simple "my-agent {}" | ae-extract -s text
-      ae-ray --address ray://head:10001 --resources cpu=2,mem=4G results.jsonl -- ae-grade -g ./grader.py
+      ae-ray --address ray://head:10001 results.jsonl -- ae-grade -g ./grader.py
 
     Every node has agenteval and the agent. Files below the current directory that the command names are sent
-    along, and the filter runs in the directory that holds them (with --address local, in this one). If a
-    worker or a node dies, its record goes to another one. It needs Ray: pip install 'agenteval[ray]'.
+    along, and the tool runs in the directory that holds them (with --address local, in this one). A relative
+    --workspace-dir is below a directory that only this run has, on each node; --bring-workspaces copies the
+    workspaces here. If a worker or a node dies, its records go to others; a node on which nothing works gets
+    no more. It needs Ray: pip install 'agenteval[ray]'.
     """
-    console = Console("ae-ray", progress=progress, output=output)
-    words, secrets, asked = check_command(command), read_variables(env), slot_request(resources or {})
+    words, environment = check_command(command), read_variables(env)
     for file in files:
         if os.path.isabs(file) or os.path.normpath(file).startswith("..") or not os.path.exists(file):
             raise UserError(f"--file {file}: give a path below this directory that exists")
+    console = Console("ae-ray", progress=progress, output=output)
     source = Source(path)
+    share = Share(concurrency, slot_request(resources or {}), alone=resources is not None, retries=retries)
+    if words[0] in AGENT_TOOLS:
+        options = parse(words)
+        if not options.get("grader") and words[0] != "ae-run":
+            options["grader"] = checks_grader(source, console.say)
+            words[1:1] = [word for grader in options["grader"] for word in ("-g", grader)]
+        ours = {"output": output, "append": append, "resume": resume, "overwrite": overwrite, "keep_order": keep_order}
+        options |= {**ours, "progress": progress, "debug": debug or options["debug"]}
+        environment |= node_variables(address, bring_workspaces, options)
+        connect = partial(RayCluster, address, words, files)
+        return run_agents(connect, words[0], options, source, environment, share, console, bring_workspaces)
+    if bring_workspaces is not None:
+        raise UserError(f"--bring-workspaces is for tools that run agents, not for {words[0]}")
     target = open_output(output, source, append=append, resume=resume)
+    if not (append or resume or overwrite):
+        refuse_to_replace(output)
     if target.path is None:
         target.fd = os.dup(1)
     os.dup2(2, 1)  # Ray, and what it starts, print to stderr: stdout carries records only
     raise_on_signals()  # a cluster that is being started is ended, too
-    run_id = target.written.run_id or token_hex(8)
-    cluster = RayCluster(address, words, files, {**secrets, RUN_ID_VARIABLE: run_id})
+    cluster = RayCluster(address, words, files, environment)
     try:
         dispatcher = Dispatcher(
-            lambda: cluster.open_slot(asked),
-            slots or cluster.cpus(),
+            share.slots_for_filters(cluster, console),
             retries,
             target.write_bytes,
             lambda task, reason: encode(failed_record(decode_record(task.line), reason, words)),
@@ -132,6 +167,74 @@ def main(
 
 
 main.takes_command = True  # the words after `--` are the command of the filter
+
+
+class Share(NamedTuple):
+    """How records are shared out: how many at a time, what each asks for, and how often one may lose its worker."""
+
+    records: int | None  # None: one per CPU
+    request: SlotRequest
+    alone: bool  # whether each record has a worker of its own, because it asks for resources
+    retries: int
+
+    def slots_for_filters(self, cluster: RayCluster, console: Console) -> Slots:
+        """Returns slots with one batch at a time each."""
+        return Slots(partial(cluster.open_slot, self.request, 1), self.records or cluster.cpus(), 1, console)
+
+    def slots_for_agents(self, cluster: RayCluster, console: Console) -> Slots:
+        """Returns as few slots as serve all records, at least one per node: agents wait, and a worker takes memory."""
+        records = self.records or cluster.cpus()
+        fewest = records if self.alone else max(cluster.nodes(), -(-records // LARGEST_WINDOW))
+        count = min(records, fewest)
+        window = -(-records // count)
+        return Slots(partial(cluster.open_slot, self.request, window), count, window, console, records)
+
+
+# --- agents -------------------------------------------------------------------------------------
+
+
+def run_agents(
+    connect: Callable[[Mapping[str, str], type[Worker]], RayCluster],
+    tool: str,
+    options: dict[str, Any],
+    source: Source,
+    environment: Mapping[str, str],
+    share: Share,
+    console: Console,
+    bring_to: str | None,
+) -> int:
+    """Runs the tool here with its agents on the nodes; the cluster is there as soon as the options are checked."""
+    clusters: list[RayCluster] = []
+
+    def slots_of(run_id: str) -> Slots:
+        raise_on_signals()  # a cluster that is being started is ended, too
+        clusters.append(connect({**environment, RUN_ID_VARIABLE: run_id}, NodeWorker))
+        return share.slots_for_agents(clusters[0], console)
+
+    agents = ClusterAgents(slots_of, share.retries, console, bring_to)
+    k, keep_raw = options.pop("k", None), options.pop("keep_raw", False)
+    settings = RunSettings(**{name: value for name, value in options.items() if name not in ("path", "prompt")})
+    try:
+        if tool == "ae-run":
+            return run_prompts(source, settings, agents)
+        if tool == "ae-trials":
+            return run_trials(source, settings, k, agents)
+        return capture_prompts(source, settings, keep_raw=keep_raw, remote=agents)
+    finally:
+        agents.close()
+        for cluster in clusters:
+            cluster.close()
+
+
+def node_variables(address: str, bring_to: str | None, options: Mapping[str, Any]) -> dict[str, str]:
+    """Returns what tells nodes where workspaces are; UserError if they cannot be brought home."""
+    if bring_to is not None:
+        if options["workspace_dir"] is None:
+            raise UserError("--bring-workspaces needs --workspace-dir, after --")
+        if os.path.isdir(bring_to) and os.listdir(bring_to) and not options["resume"]:
+            raise UserError(f"--bring-workspaces {bring_to}: holds files; give a directory that is empty or new")
+    places = {} if address == "local" else {RUNS_VARIABLE: OF_NODES}
+    return {**places, **({PACK_VARIABLE: "1"} if bring_to is not None else {})}
 
 
 # --- settings -----------------------------------------------------------------------------------

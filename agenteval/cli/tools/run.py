@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from agenteval.agents.run import PromptRun, RunSettings
-from agenteval.cli.agent_options import agent_options, validate_checks
+from agenteval.agents.run import RunSettings
+from agenteval.cli.agent_options import agent_options
+from agenteval.cli.agent_runs import run_prompts
 from agenteval.cli.options import input_argument
 from agenteval.cli.tool import tool
-from agenteval.streams.console import Ending
 from agenteval.streams.source import Source
-from agenteval.wire.records import Record
 
 
 @tool("ae-run")
@@ -35,20 +34,4 @@ def main(path: str | None, **options: Any) -> int:
     Agents run with your permissions, and the adapters of the suite switch off their questions: give them
     directories of their own (--workspace-dir), and a wall around them (--sandbox).
     """
-    run = PromptRun("ae-run", Source(path), RunSettings(**options), validate=validate_checks)
-
-    def run_prompt(prompt: Record) -> list[Record]:
-        raw, _graded = run.earlier(prompt)
-        if raw is None:
-            raw = run.raw(prompt)
-            if raw is None:
-                return []
-        run.remove_workspace(prompt, failed=bool(raw.get("errors")))
-        return [raw]
-
-    def emit(raw: Record) -> None:
-        run.write(raw)
-        ending = Ending.AGENT_FAILED if raw.get("errors") else None
-        run.report(raw["id"], raw.get("errors"), ending, started=run.was_started(raw["id"]))
-
-    return run(iter(run.prompts), run_prompt, emit, hold=lambda raw: run.save(raw, raw))
+    return run_prompts(Source(path), RunSettings(**options))

@@ -1,171 +1,20 @@
 """ae-trials: prompts → trials: each prompt k times, and how often it passes."""
 
-import os
-from collections import Counter
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from agenteval.agents.resume import Fate, without_verdict
-from agenteval.agents.run import PromptRun, RunSettings
+from agenteval.agents.run import RunSettings
 from agenteval.cli.agent_options import (
     agent_options,
     extraction_option,
     inline_grader_options,
-    inline_graders,
-    stop_early,
     stop_options,
-    validate_checks_for,
 )
+from agenteval.cli.agent_runs import run_trials
 from agenteval.cli.options import count_option, input_argument, max_steps_option
 from agenteval.cli.tool import tool
-from agenteval.comparison.run_summary import TrialPrompts
-from agenteval.errors import UserError
-from agenteval.grading.verdict import answers_in, ending_of, trial_of, trials_record
-from agenteval.reports.figures import percent, percent_span
 from agenteval.streams.source import Source
-from agenteval.streams.text import counted
-from agenteval.wire.records import AGENT_SETUP, Record
 
 DEFAULT_K = 5
-
-
-class FinishedTrial(NamedTuple):
-    """A trial that is done; `fresh` unless an earlier run has done it."""
-
-    prompt: Record
-    result: Record
-    trial: Record
-    fresh: bool
-
-
-class Trials:
-    """Runs every trial by itself and writes a prompt's record when its last trial is done."""
-
-    def __init__(self, run: PromptRun, k: int) -> None:
-        self.run, self.k, self.graded = run, k, run.grader_plan is not None
-        self.metadata: Record = {"graderDigests": run.grader_plan.digests} if run.grader_plan else {}
-        if run.settings.workspace_dir:
-            self.metadata["workspaceDir"] = os.path.abspath(run.settings.workspace_dir)
-        self.collected: dict[str, list[Record]] = {}
-        self.passes: Counter[tuple[int, int]] = Counter()  # prompts by graded trials and passes
-
-    def __call__(self) -> int:
-        """Runs all trials of all prompts, says how often they passed; returns the exit code."""
-        code = self.run(self.batches(), self.run_batch, self.emit, hold=self.save, trials=self.k)
-        self.say_passes()
-        return code
-
-    def say_passes(self) -> None:
-        """Says pass@1, pass@k and pass^k of the prompts of this run, with their intervals, if any is graded."""
-        if not any(graded for graded, _ in self.passes):
-            return
-        counts = TrialPrompts()
-        for (graded, passed), prompts in self.passes.items():
-            counts.add_alike(self.k, graded, passed, prompts)
-        shown = [
-            f"{found.name} {percent(found.value)} ({percent_span(found.interval)})" for found in counts.estimates()
-        ]
-        over = f"{counted(self.passes.total(), 'prompt')} with {counted(self.k, 'trial')} each"
-        self.run.console.say(f"{', '.join(shown)}; 95 % intervals, {over}")
-
-    def batches(self) -> Iterator[tuple[Record, list[int]]]:
-        """Yields the trials that may run side by side; those of one prompt that share a directory are one batch."""
-        settings = self.run.settings
-        together = settings.workspace_dir is None
-        for prompt in self.run.prompts_to_start():
-            numbers = [n for n in range(1, self.k + 1) if not (settings.dry_run and self._stored(prompt, n))]
-            yield from [(prompt, numbers)] if together else ((prompt, [number]) for number in numbers)
-
-    def run_batch(self, batch: tuple[Record, list[int]]) -> Iterator[FinishedTrial]:
-        """Runs the trials of a batch one after another."""
-        prompt, numbers = batch
-        for number in numbers:
-            finished = self.run_trial(prompt, number)
-            if finished is None:
-                return
-            yield finished
-
-    def run_trial(self, prompt: Record, number: int) -> FinishedTrial | None:
-        """Runs one trial in a fresh session, unless an earlier run has finished it; None if it was cut short."""
-        run = self.run
-        result, graded = run.unfinished(prompt, number)
-        if result is None and (stored := self._stored(prompt, number)):
-            result, trial = stored
-            if trial is not None:
-                return FinishedTrial(prompt, result, trial, fresh=False)
-        fresh = result is None or (self.graded and not graded)
-        if result is None:
-            result = run.capture(prompt, number)
-            if result is None:
-                return None
-        if self.graded and not graded:
-            run.save(prompt, result, number)
-            result = run.grade({**result, "trialNum": number})
-            if result is None:
-                return None
-        trial = trial_of(result, number, graded=self.graded)
-        run.remove_workspace(prompt, number, failed=bool(trial.get("errors")) or not trial.get("pass", True))
-        return FinishedTrial(prompt, result, trial, fresh)
-
-    def _stored(self, prompt: Record, number: int) -> tuple[Record, Record | None] | None:
-        """Returns the result of a trial in the output, and the trial itself if it stays as it is.
-
-        None if there is no such trial, another question was asked, or it failed and is to be run again.
-        """
-        resumption, again = self.run.resumption, self.run.settings.retry_failed
-        if resumption.fate(prompt["id"]) in (None, Fate.RUN):
-            return None
-        record = resumption.stored(prompt["id"])
-        answers = answers_in(self.run.with_fields(record, prompt))
-        numbers: list[int] = [trial["trialNum"] for trial in record["trials"]]
-        if number not in numbers:
-            return None
-        trial, result = record["trials"][numbers.index(number)], answers[numbers.index(number)]
-        if again and trial.get("errors"):
-            return None
-        alike = resumption.is_graded_alike(prompt, record) and not (again and trial.get("graderError"))
-        result = {"timing": {"total": trial.get("duration")}, **result}
-        if self.graded and not alike:
-            return without_verdict(result), None
-        return (result | {"score": {"pass": trial["pass"]}} if "pass" in trial else result), trial
-
-    def save(self, finished: FinishedTrial) -> None:
-        """Saves a trial that cannot be written yet."""
-        if finished.fresh:
-            number = finished.trial["trialNum"]
-            self.run.save(finished.prompt, finished.result, number, graded=self.graded)
-
-    def emit(self, finished: FinishedTrial) -> None:
-        """Collects the trial; with the last one of its prompt the record is written."""
-        prompt, trial = finished.prompt, finished.trial
-        trials = self.collected.setdefault(prompt["id"], [])
-        trials.append(trial)
-        if len(trials) == self.k:
-            del self.collected[prompt["id"]]
-            of_agent = finished.result["metadata"]
-            metadata = {
-                **self.run.of_run(prompt),
-                **self.metadata,
-                "agent": of_agent.get("agent", self.run.adapter.config.name),
-                **{name: of_agent[name] for name in ("model", "agentVersion", AGENT_SETUP) if name in of_agent},
-            }
-            self.run.write(trials_record(prompt, trials, self.k, metadata))
-            verdicts = [trial["pass"] for trial in trials if "pass" in trial]
-            self.passes[len(verdicts), sum(verdicts)] += 1
-        else:
-            self.save(finished)
-        name = f"{prompt['id']} trial {trial['trialNum']}/{self.k}"
-        started = self.run.was_started(prompt["id"], trial["trialNum"])
-        self.run.report(name, trial.get("errors"), ending_of(finished.result, graded=self.graded), started=started)
-
-
-def _refuse_another_k(run: PromptRun, k: int) -> None:
-    """Raises UserError if the file has trials of another k: they cannot be compared with those of this one."""
-    for id, written in run.output.written.records.items():
-        if written.k not in (None, k):
-            raise UserError(
-                f"{run.output.name}: its trials of {id} are -k {written.k}; go on with that, or write to another file"
-            )
 
 
 @tool("ae-trials")
@@ -203,10 +52,4 @@ def main(path: str | None, k: int, **options: Any) -> int:
     With -o FILE each finished trial is kept in FILE.unfinished until its prompt is written; --resume
     reads both, so that no finished trial is paid for twice. That file is removed at the end.
     """
-    settings, source = RunSettings(**options), Source(path)
-    run = PromptRun(
-        "ae-trials", source, settings, inline_graders(settings, source, "ae-trials"), validate_checks_for(settings)
-    )
-    _refuse_another_k(run, k)
-    stop_early(run)
-    return Trials(run, k)()
+    return run_trials(Source(path), RunSettings(**options), k)

@@ -1,0 +1,146 @@
+"""The end of ae-ray on a node: runs single prompts or trials for the run that its driver keeps.
+
+`python -m agenteval.cli.node ae-capture OPTIONS…` reads a request per line, {"key", "prompt", "trial"}, and answers
+each with a line, {"key", "record"} or, without a workspace, {"key", "noWorkspace", "full"}. The command is the user's:
+what concerns the run as a whole (limits, rate, output) is left to the driver. A workspace that is to be brought home
+is packed into a file, `packed`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from agenteval.agents.run import PromptRun, RunSettings
+from agenteval.cli.agent_options import inline_graders
+from agenteval.cli.tool import Tool, tool
+from agenteval.cli.tools import capture, run, trials
+from agenteval.cluster.worker import PACK_VARIABLE, RUNS_VARIABLE
+from agenteval.errors import WorkspaceError
+from agenteval.grading.verdict import passed
+from agenteval.streams.jsonl import decode_record
+from agenteval.streams.source import Source
+from agenteval.wire.records import RUN_ID_VARIABLE, Record
+
+TOOLS: dict[str, Tool] = {"ae-run": run.main, "ae-capture": capture.main, "ae-trials": trials.main}
+# What concerns the run as a whole, as it is where nothing was given.
+OF_THE_RUN: dict[str, Any] = {
+    "rate": None,
+    "keep_order": False,
+    "shard": None,
+    "exit_status": False,
+    "max_failures": None,
+    "retry_failed": False,
+    "dry_run": False,
+    "output": None,
+    "append": False,
+    "resume": False,
+    "overwrite": False,
+    "max_cost": None,
+    "max_total_tokens": None,
+    "strict": False,
+    "progress": False,
+    "stop_when_known": False,
+    "against": None,
+    "threshold": None,
+    "margin": None,
+    "fail_if_worse": False,
+}
+
+
+def parse(words: Sequence[str]) -> dict[str, Any]:
+    """Returns the options of a command that runs agents, as its tool takes them; UserError names what is wrong."""
+    command = TOOLS[words[0]]
+    context = command.make_context(words[0], list(words[1:]))
+    return context.params
+
+
+class Requests:
+    """The work of a node: prompts in, records out."""
+
+    def __init__(self, name: str, options: dict[str, Any]) -> None:
+        self.name, self.keep_raw = name, options.pop("keep_raw", False)
+        for own in ("path", "prompt", "k"):
+            options.pop(own, None)
+        run_id, base = os.environ[RUN_ID_VARIABLE], os.environ.pop(RUNS_VARIABLE, None)
+        self.pack = bool(os.environ.pop(PACK_VARIABLE, None))
+        settings = RunSettings(**{**options, **OF_THE_RUN})
+        if settings.workspace_dir is not None and base is not None:
+            settings = msgspec.structs.replace(settings, workspace_dir=_place_of(base, run_id, settings.workspace_dir))
+        graders = inline_graders(settings, Source(None, text=b""), name) if settings.grader else None
+        self.source = Source("-")
+        self.run = PromptRun(name, self.source, settings, graders)
+
+    def __call__(self) -> int:
+        """Answers requests until there are no more; returns the exit code."""
+        return self.run(self.requests(), self.work, self.emit, hold=lambda _answer: None)
+
+    def requests(self) -> Iterator[Record]:
+        """Yields the requests as they come."""
+        for batch in self.source.lines():
+            yield from (decode_record(line) for _at, line in batch)
+
+    def work(self, request: Record) -> list[Record]:
+        """Returns the answer to a request; nothing if it was cut short."""
+        prompt, trial, key = request["prompt"], request["trial"], request["key"]
+        try:
+            raw, reading = self.run.run_session(prompt, trial)
+        except WorkspaceError as error:
+            return [{"key": key, "noWorkspace": str(error), "full": error.full}]
+        record: Record | None = raw
+        if self.name != "ae-run":
+            result = self.run.extract(prompt, raw, reading, keep_raw=self.keep_raw)
+            record = self.run.grade(result if trial is None else {**result, "trialNum": trial})
+        if record is None or self.run.processes.stopping:
+            return []
+        packed = self._pack(record) if self.pack and self.run.workspaces is not None else {}
+        if self.run.workspaces is not None and "packed" in packed:
+            self.run.workspaces.remove(prompt["id"], trial)
+        failed = bool(record.get("errors")) or not (self.run.graders is None or passed(record))
+        self.run.remove_workspace(prompt, trial, failed=failed)
+        return [{"key": key, "record": record, **packed}]
+
+    def _pack(self, record: Record) -> Record:
+        """Packs the workspace into a file; returns its name, or why there is none."""
+        folder = record["metadata"]["workspaceDir"]
+        descriptor, path = tempfile.mkstemp(prefix="ae-workspace-", suffix=".tar.gz")
+        try:
+            with open(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as archive:
+                archive.add(folder, arcname=".", filter=_only_files)
+        except (OSError, tarfile.TarError) as error:
+            os.unlink(path)
+            return {"notPacked": f"{folder}: {error}"}
+        return {"packed": path}
+
+    def emit(self, answer: Record) -> None:
+        """Writes an answer."""
+        self.run.output.write(answer)
+
+
+def _only_files(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return entry if entry.isreg() or entry.isdir() or entry.issym() or entry.islnk() else None
+
+
+def _place_of(base: str, run_id: str, directory: str) -> str:
+    """Returns where workspaces of a run are on this node; a relative directory is below one that only this run has."""
+    if os.path.isabs(directory):
+        return directory
+    place = os.path.join(base, run_id)
+    os.makedirs(place, mode=0o700, exist_ok=True)
+    return os.path.join(place, directory)
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+
+    def answer(debug: bool) -> int:
+        """Answers requests for the command of this process."""
+        return Requests(words[0], parse(words))()
+
+    tool(words[0])(answer)([])

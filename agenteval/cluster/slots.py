@@ -1,0 +1,199 @@
+"""The workers of a run on a cluster: places that records wait for, replaced when their worker dies.
+
+A slot is a worker on some node; what a cluster is, a Slot hides (ray_cluster.py). Each slot has `window` places: so
+many records are under way in it at a time. A node on which nothing works is excluded: its slots are opened elsewhere.
+"""
+
+import queue
+import re
+import threading
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from agenteval.cluster.worker import Node
+from agenteval.errors import CannotGoOn, UserError
+from agenteval.streams.console import Console
+
+PATIENCE = 60.0  # seconds without any worker, after which the tool reports that it waits
+MOST_NOTICES = 1000  # different messages of nodes that are remembered, so that each is shown once
+
+
+class Slot(Protocol):
+    """A worker on a node of the cluster; a future that raises says that it is dead."""
+
+    def prepare(self) -> Future[Any]:
+        """Waits until it has a place, which is the node that the future gives."""
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        """Calls a method of the worker."""
+
+    def kill(self) -> None:
+        """Kills it, with what it runs."""
+
+
+class Slots:
+    """Hands out places; `open_slot` opens a slot on a node that is not among those given."""
+
+    def __init__(
+        self,
+        open_slot: Callable[[Collection[str]], Slot],
+        count: int,
+        window: int,
+        console: Console,
+        records: int | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._open_slot, self.count, self.window, self._console = open_slot, count, window, console
+        self.records = records or count * window  # at a time
+        self._patience = patience
+        self._ready: queue.SimpleQueue[tuple[Slot, Future[Any] | None]] = queue.SimpleQueue()  # and how it started
+        self._lock = threading.Lock()  # of what follows
+        self._alive: dict[Slot, Node | None] = {}
+        self._excluded: dict[str, str] = {}  # id of the node → why
+        self._failed_starts = 0
+        self._has_started = False
+        self._notices: set[str] = set()
+
+    def start(self) -> None:
+        """Opens all slots."""
+        for _ in range(self.count):
+            self._start_slot()
+
+    def stop(self) -> None:
+        """Kills all workers, with their filters and agents."""
+        with self._lock:
+            for slot in self._alive:
+                slot.kill()
+
+    def take(self) -> Slot:
+        """Returns a slot with a place that is free; waits for it. Opens another for each that could not start."""
+        while True:
+            slot, start = self._next_ready()
+            if start is None:
+                if slot in self._alive:
+                    return slot
+                continue
+            error = start.exception()
+            with self._lock:
+                self._has_started = self._has_started or error is None
+                self._failed_starts = 0 if error is None else self._failed_starts + 1
+                if self._failed_starts > 3 * self.count:
+                    raise CannotGoOn(f"no worker can be started: {reason_of(error)}")
+            if error is not None or (node := start.result()).id in self._excluded:
+                self.replace(slot)
+                continue
+            with self._lock:
+                self._alive[slot] = node
+            for _ in range(self.window - 1):
+                self._ready.put((slot, None))
+            return slot
+
+    def give_back(self, slot: Slot) -> None:
+        """Makes a place free again."""
+        self._ready.put((slot, None))
+
+    def replace(self, slot: Slot) -> None:
+        """Opens a slot for one whose worker has died; the scheduler decides where."""
+        with self._lock:
+            if slot not in self._alive:
+                return  # another record has noticed it before
+            del self._alive[slot]
+        slot.kill()
+        self._start_slot()
+
+    def open_alone(self, avoid: str = "") -> Slot:
+        """Returns a slot beside the others, for one record and not on that node; close() ends it."""
+        slot = self._open_slot({*self._excluded, *([avoid] if avoid else [])})
+        with self._lock:
+            self._alive[slot] = None
+        try:
+            node = slot.prepare().result()
+        except Exception:
+            self.close(slot)
+            raise
+        with self._lock:
+            self._alive[slot] = node
+        return slot
+
+    def close(self, slot: Slot) -> None:
+        """Ends a slot."""
+        with self._lock:
+            self._alive.pop(slot, None)
+        slot.kill()
+
+    def alive(self) -> list[Slot]:
+        """Returns the slots that have started."""
+        with self._lock:
+            return [slot for slot, node in self._alive.items() if node is not None]
+
+    # --- nodes ---
+
+    def node_of(self, slot: Slot) -> Node:
+        """Returns where a slot is."""
+        return self._alive.get(slot) or Node("", "")
+
+    def nodes(self) -> set[str]:
+        """Returns the nodes that have slots."""
+        with self._lock:
+            return {node.id for node in self._alive.values() if node is not None}
+
+    def name_of(self, node: Node) -> str:
+        """Returns what to call a node: its host or, if several are on one, with the start of its id."""
+        with self._lock:
+            alike = {other.id for other in self._alive.values() if other is not None and other.host == node.host}
+        return node.host if alike <= {node.id} else f"{node.host}/{node.id[:8]}"
+
+    def exclude(self, node: Node, reason: str) -> None:
+        """Opens the slots of a node elsewhere and reports it, once; UserError if there is no other node."""
+        name = self.name_of(node)
+        others = self.nodes() - {node.id}
+        with self._lock:
+            if node.id in self._excluded:
+                return
+            self._excluded[node.id] = reason
+            left = [slot for slot, at in self._alive.items() if at is not None and at.id == node.id]
+        if not others:
+            raise UserError(f"{name}: {reason}; no other node is left")
+        self._console.say(f"{name}: gets no more records: {reason}")
+        for slot in left:
+            self.replace(slot)
+
+    # --- starts and messages ---
+
+    def _start_slot(self) -> None:
+        slot = self._open_slot(set(self._excluded))
+        with self._lock:
+            self._alive[slot] = None
+        slot.prepare().add_done_callback(lambda done: self._ready.put((slot, done)))
+
+    def _next_ready(self) -> tuple[Slot, Future[Any] | None]:
+        """Returns the next slot that is ready; reports once that there is none before a worker has started."""
+        try:
+            return self._ready.get(timeout=None if self._has_started else self._patience)
+        except queue.Empty:
+            with self._lock:
+                is_first, self._has_started = not self._has_started, True
+        if is_first:
+            self._console.say(
+                f"no worker has started after {self._patience:g} s: the cluster has no room for one, or its nodes"
+                " cannot start any (`ray status` shows which); waiting"
+            )
+        return self._ready.get()
+
+    def relay(self, messages: Sequence[str], node: Node | None = None) -> None:
+        """Passes messages of a node on, each once; `node` is named where it is known to matter."""
+        name = f"{self.name_of(node)}: " if node else ""
+        for message in messages:
+            text = name + re.sub(r"\bstdin:\d+\b", "stdin", message)
+            with self._lock:
+                is_new = text not in self._notices and len(self._notices) < MOST_NOTICES
+                if is_new:
+                    self._notices.add(text)
+            if is_new:
+                self._console.say(text)
+
+
+def reason_of(error: BaseException | None) -> str:
+    """Returns the first line of an error."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
