@@ -164,11 +164,11 @@ def test_what_concerns_the_whole_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("agent", [AGENT, ("--simple", "myagent {}")], ids=["fails", "cannot start"])
 def test_a_node_without_the_agent_gets_no_more(agent: tuple[str, str], tmp_path: Path) -> None:
     """Its records go elsewhere, and that is reported once."""
-    write(tmp_path / "prompts.jsonl", *PROMPTS)
+    write(tmp_path / "prompts.jsonl", *({"id": str(number), "input": "x"} for number in range(40)))
     env = program(tmp_path, "echo fine")
     done = simulated("a,b:/usr/bin:/bin", "prompts.jsonl", "-j", 4, "--", "ae-run", *agent, cwd=tmp_path, env=env)
     done.expect(0)
-    assert [record["rawLines"] for record in done.records] == [["fine"]] * 12, done
+    assert [record["rawLines"] for record in done.records] == [["fine"]] * 40, done
     assert {record["metadata"]["node"] for record in done.records} == {"a"}
     assert len(done.messages) == 1 and "b: gets no more records: " in done.stderr and "myagent" in done.stderr, done
 
