@@ -204,3 +204,14 @@ def test_a_start_imports_no_heavy_package(command: list[str], tmp_path: Path) ->
     imported = set(re.findall(r"^import time:\s+\d+ \|\s+\d+ \|\s+(\w+)", done.stderr, re.MULTILINE))
     assert "click" in imported, done
     assert imported & HEAVY == set()
+
+
+def test_types_are_converted_in_one_place() -> None:
+    """msgspec crashes if a thread uses a type that another one is using for the first time; convert() prevents that."""
+    calls = [
+        module.name
+        for module in modules().values()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and node.attr == "convert" and getattr(node.value, "id", "") == "msgspec"
+    ]
+    assert calls == ["wire.validation"]

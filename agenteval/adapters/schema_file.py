@@ -20,7 +20,7 @@ from agenteval.errors import UserError, nearest
 from agenteval.streams.files import read_given
 from agenteval.wire.adapter_schema import CHOICES, SESSION_ID, SUITE_METADATA, HeadlessAdapter
 from agenteval.wire.records import Record
-from agenteval.wire.validation import explain, value_at
+from agenteval.wire.validation import convert, explain, value_at
 
 PREFIX = "bundled:"  # names a schema of the suite, whatever files there are
 BUNDLED = os.path.join(os.path.dirname(__file__), "schemas")
@@ -74,7 +74,7 @@ def parse_headless(data: bytes, source: str) -> HeadlessAdapter:
     """Parses and checks a schema; UserError names `source` and the field that is wrong."""
     raw = _decode(data.removeprefix(b"\xef\xbb\xbf"), source)
     try:
-        config = msgspec.convert(raw, HeadlessAdapter)
+        config = convert(raw, HeadlessAdapter)
     except msgspec.ValidationError as error:
         raise UserError(f"{source}: {_explain(str(error), raw)}") from None
     # What is well formed but makes no sense, or would silently lose something.
@@ -161,7 +161,7 @@ def _wrong_key(raw: Any, field: str, message: str) -> str:
         entries.clear()
         entries[key] = value
         try:
-            msgspec.convert(raw, HeadlessAdapter)
+            convert(raw, HeadlessAdapter)
         except msgspec.ValidationError as error:
             if str(error) == message:
                 return str(key)

@@ -40,7 +40,7 @@ from agenteval.wire.records import (
     Record,
     Wire,
 )
-from agenteval.wire.validation import check
+from agenteval.wire.validation import check, convert
 
 SHOWN = 3  # unusable lines that are reported one by one
 LARGE = 16 << 20  # bytes: a larger file is compacted when less than half of it is needed
@@ -508,7 +508,7 @@ def _parse(line: bytes) -> JournalEntry | WrittenLine | PlannedLine:
     if isinstance(value, dict) and "record" not in value:
         kind = PlannedLine if "planned" in value else WrittenLine if "written" in value else JournalEntry
     try:
-        return msgspec.convert(value, kind)
+        return convert(value, kind)
     except msgspec.ValidationError as error:
         raise BadRecord(f"no entry of this file ({error})") from None
 

@@ -26,14 +26,22 @@ _ERROR = r"(?s)^(?P<what>.*?)(?: - at `\$(?P<path>.*?)`)?$"
 _EXPECTED = r"(?s)^Expected `(?P<want>[^`]+)`(?P<rest>.*?)(?:, got `(?P<got>[^`]+)`)?$"
 
 
-def check(record: Any, kind: type[T]) -> T:
-    """Returns the record as `kind`; the message of BadRecord names the field and what is wrong with it."""
+def convert(value: Any, kind: type[T]) -> T:
+    """Returns the value as `kind`; raises the errors of msgspec.
+
+    All conversions go this way: msgspec crashes if a thread uses a type that another one is using for the first time.
+    """
     if kind not in _known:
-        with _analysing:  # msgspec crashes if a thread uses a type that another one is using for the first time
+        with _analysing:
             msgspec.json.Decoder(kind)
             _known.add(kind)
+    return msgspec.convert(value, kind)
+
+
+def check(record: Any, kind: type[T]) -> T:
+    """Returns the record as `kind`; the message of BadRecord names the field and what is wrong with it."""
     try:
-        return msgspec.convert(record, kind)
+        return convert(record, kind)
     except msgspec.ValidationError as error:
         raise BadRecord(explain(str(error), record)) from None
     except (ArithmeticError, ValueError, RecursionError, MemoryError) as error:  # a number of 400 digits as a float

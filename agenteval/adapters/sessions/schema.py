@@ -21,7 +21,7 @@ from agenteval.adapters.values import json_object
 from agenteval.errors import UserError
 from agenteval.streams.patterns import Pattern as CompiledPattern
 from agenteval.wire.adapter_schema import Condition, Paths, Pattern, UsageField, UsagePaths, _Part
-from agenteval.wire.validation import explain
+from agenteval.wire.validation import convert, explain
 
 HERE = os.path.dirname(__file__)
 # What an adapter schema must have to start a program, which a session schema does not.
@@ -179,7 +179,7 @@ class SessionSchema:
     def __init__(self, data: bytes, source: str) -> None:
         try:
             raw = msgspec.json.decode(data)
-            log = msgspec.convert(raw.pop("session"), SessionLog)
+            log = convert(raw.pop("session"), SessionLog)
         except msgspec.ValidationError as error:
             raise UserError(f"{source}: session: {explain(str(error))}") from None
         self.name: str = raw["name"]
