@@ -17,7 +17,7 @@ from agenteval.comparison.run_summary import COST, Grades, RunSummary, add_to_gr
 from agenteval.errors import BadRecord
 from agenteval.reports.answers import LATEST
 from agenteval.reports.figures import duration_text, number, outcomes, percent, percent_span, whole
-from agenteval.reports.page.rows import Names, PageRow, page_row
+from agenteval.reports.page.rows import CountedNames, PageRow, page_row
 from agenteval.statistics.samples import percentile
 from agenteval.streams.text import clip, counted, first_few, one_line
 from agenteval.wire.records import Interval, Record
@@ -56,7 +56,7 @@ class Overview:
         self.facts = RunFacts()
         self.statuses: Counter[str] = Counter()
         self.summary = RunSummary()
-        self.graders, self.checks = Names(), Names()
+        self.graders, self.checks = CountedNames(), CountedNames()
         self._check_grades: dict[str, Grades] = {}
         self._by = by
         self._groups: dict[str, RunSummary] = {}

@@ -37,7 +37,7 @@ class PageRow(NamedTuple):
     preview: str
     prompt: str
     graders: list[Tally | None]
-    """By the place of the grader in Names; those at the end that did not grade it are left out."""
+    """By the place of the grader in CountedNames; those at the end that did not grade it are left out."""
     checks: list[Tally | None]
     passed: int | None = None
     graded: int | None = None
@@ -45,7 +45,7 @@ class PageRow(NamedTuple):
     """A letter for each trial: how it ended."""
 
 
-class Names:
+class CountedNames:
     """Gives each grader or check a place, in the order in which records have them; counts the records of each."""
 
     def __init__(self) -> None:
@@ -82,7 +82,9 @@ def _tally(grades: Sequence[tuple[bool, float | None]]) -> Tally:
     return sum(passes for passes, _ in grades), len(grades), round(sum(scores) / len(scores), 3) if scores else None
 
 
-def page_row(row: RowWithCalls, by: str, graders: Names | None = None, checks: Names | None = None) -> PageRow:
+def page_row(
+    row: RowWithCalls, by: str, graders: CountedNames | None = None, checks: CountedNames | None = None
+) -> PageRow:
     """The row of a record; of trials, the score is the pass rate, the time a mean, tokens and cost are sums."""
     attempts = row.attempts
     grade = attempts[0].grade if attempts else None
