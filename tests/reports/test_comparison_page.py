@@ -64,6 +64,9 @@ def test_flips_come_first_and_the_figures_are_those_of_the_report(comparison: Pa
     assert page.locator("table.plain tbody tr").count() == 2
     tiles = page.locator(".tile .value").all_text_contents()
     assert tiles == ["66.7%", "66.7%", "1", "1"]
+    page.locator(".tile a").first.click()
+    shown.wait_for_ids(pair["flips"]["onlyA"])
+    assert shown.fragment() == "#status=worse" and page.locator(".chip.worse .count").inner_text() == "1"
     assert_untouched(shown)
 
 
