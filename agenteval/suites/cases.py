@@ -42,6 +42,7 @@ class Case:
         self.workspace: Record | None = None  # where the case needs one
         self.setup: list[str] = []  # commands that fill it
         self.lost: list[str] = []  # what no prompt can express
+        self.named = False  # whether the id was made for it
 
     def check(self, type_: str, **parameters: Any) -> None:
         """Adds a check."""
@@ -95,7 +96,7 @@ def converted(
     """Yields the prompts; reports cases that are wrong, what cannot be expressed, and how often."""
     seen: set[str] = set()
     lost: Counter[str] = Counter()
-    affected = 0
+    affected, named = 0, 0
     for where, raw in found:
         case = Case(where, settings)
         try:
@@ -116,11 +117,15 @@ def converted(
             console.fault(where, error)
             continue
         seen.add(prompt["id"])
+        named += case.named
         if case.lost:
             affected += 1
             lost.update(name.partition(" (")[0] for name in case.lost)
             console.say(f"{where}: {prompt['id']}: not expressed: {', '.join(case.lost)}")
         yield prompt
+    if named:
+        whole = counted(len(seen), "prompt")
+        console.say(f"{named} of {whole} have no id of their own: they are named row-N, N counting the rows")
     if lost:
         parts = ", ".join(f"{name} {count}" for name, count in lost.most_common())
         console.say(f"{affected} of {counted(len(seen), 'prompt')} lack a part of their case: {parts}")

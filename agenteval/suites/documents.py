@@ -127,20 +127,45 @@ def read_toml(path: str) -> dict[str, Any]:
         raise BadRecord(f"is not TOML: {error}") from None
 
 
-def read_csv(path: str) -> Iterator[tuple[int, list[tuple[str, str]]]]:
-    """Yields the line and the cells of each row, each with the name of its column; the header's delimiter counts."""
-    text = read_text(path)
-    header = text.split("\n", 1)[0]
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=header.count), strict=True)
+Cells = list[tuple[str, str]]
+
+
+def read_csv(path: str) -> Iterator[tuple[int, Cells | BadRecord]]:
+    """Yields the line and the cells of each row, each with the name of its column, or why it is not a row.
+
+    The header's delimiter counts. After a row that is wrong, as with a quote that is not closed, the next line is read.
+    """
+    lines = list(io.StringIO(read_text(path), newline=""))
+    delimiter = max(",;\t", key=lines[0].count) if lines else ","
+    names: list[str] | None = None
+    start = 0  # of the row, in lines
+    while start < len(lines):
+        first, rows = start, csv.reader(lines[start:], delimiter=delimiter, strict=True)
+        try:
+            for row in rows:
+                cells = [cell.strip() for cell in row]
+                if names is None:
+                    names = cells
+                elif any(cells):
+                    extra = [("", cell) for cell in row[len(names) :] if cell]
+                    yield start + 1, [*zip(names, row, strict=False), *extra]
+                start = first + rows.line_num
+        except csv.Error as error:
+            if names is None:
+                raise UserError(f"{path}:1: {error}") from None
+            reason = "a quote is not closed" if "unexpected end" in str(error) else str(error)
+            yield start + 1, BadRecord(reason)
+            start += 1
+
+
+def csv_columns(path: str) -> list[str]:
+    """Returns the names of the columns of a table."""
+    lines = list(io.StringIO(read_text(path), newline=""))
+    delimiter = max(",;\t", key=lines[0].count) if lines else ","
     try:
-        names = [name.strip() for name in next(rows, [])]
-        line = rows.line_num + 1
-        for row in rows:
-            if any(cell.strip() for cell in row):
-                yield line, list(zip(names, row, strict=False)) + [("", cell) for cell in row[len(names) :] if cell]
-            line = rows.line_num + 1
+        return [name.strip() for name in next(csv.reader(lines, delimiter=delimiter), [])]
     except csv.Error as error:
-        raise UserError(f"{path}:{rows.line_num}: {error}") from None
+        raise UserError(f"{path}:1: {error}") from None
 
 
 def file_in(folder: str, *names: str) -> str | None:

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 from agenteval.errors import BadRecord, UserError
 from agenteval.suites import claude_evals, harbor, inspect_dataset, promptfoo, skill_creator, table
 from agenteval.suites.cases import Case
-from agenteval.suites.documents import YAML, Found, file_in, read_csv, read_document
+from agenteval.suites.documents import YAML, Found, csv_columns, file_in, read_document
+
+DATA = (".json", ".jsonl", *YAML)
 
 
 class Format(NamedTuple):
@@ -31,13 +33,15 @@ FORMATS = {
 def check_format(format_: str, path: str) -> None:
     """Raises UserError if a path looks like another format."""
     if not os.path.exists(path):
-        raise UserError(f"{path}: No such file or directory")
+        raise UserError(
+            f"{path}: No such file or directory" if path != "-" else "PATH is a file or a directory, not stdin"
+        )
     looks = looks_like(path)
     if looks == "prompts":
         raise UserError(f"{path}: holds prompts already; run them with ae-capture {path}")
     if looks is not None and looks != format_ and not (looks == "csv" and format_ in ("inspect", "promptfoo")):
         raise UserError(f"{path}: does not look like {format_}, but like {looks}: ae-prompts {looks} {path}")
-    if looks is None and (os.path.isdir(path) or format_ == "csv"):
+    if looks is None and (os.path.isdir(path) or (format_ == "csv" and path.endswith(DATA))):
         raise UserError(f"{path}: does not look like {FORMATS[format_].title}")
 
 
@@ -51,9 +55,8 @@ def looks_like(path: str) -> str | None:
     if name in ("prompt.md", "case.yaml"):
         return "claude-evals"
     if name.endswith(".csv"):
-        names = {column for _line, cells in read_csv(path) for column, _cell in cells}
-        return "promptfoo" if any(column.startswith("__expected") for column in names) else "csv"
-    if not name.endswith((".json", ".jsonl", *YAML)):
+        return "promptfoo" if any(column.startswith("__expected") for column in csv_columns(path)) else "csv"
+    if not name.endswith(DATA):
         return None
     try:
         return _data_format(read_document(path).data)

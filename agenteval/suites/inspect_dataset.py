@@ -19,7 +19,7 @@ def cases(path: str) -> Iterator[Found]:
     """Yields the samples."""
     if path.endswith(".csv"):
         for number, (line, cells) in enumerate(read_csv(path), 1):
-            yield Found(f"{path}:{line}", (dict(cells), number, path))
+            yield Found(f"{path}:{line}", cells if isinstance(cells, BadRecord) else (dict(cells), number, path))
         return
     try:
         document = read_document(path)

@@ -143,7 +143,7 @@ def _tests_in(pattern: str, where: str) -> Iterator[tuple[str, Record | BadRecor
         try:
             if path.endswith(".csv"):
                 for line, cells in read_csv(path):
-                    yield f"{path}:{line}", _test_of_row(cells)
+                    yield f"{path}:{line}", cells if isinstance(cells, BadRecord) else _test_of_row(cells)
             elif path.endswith(DATA) and os.path.isfile(path):
                 document = read_document(path)
                 for index, test in enumerate(_list(document.data)):

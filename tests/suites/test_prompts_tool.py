@@ -315,6 +315,27 @@ def test_a_table(tmp_path: Path) -> None:
         assert part in said
 
 
+def test_a_row_that_is_wrong_costs_only_itself(tmp_path: Path) -> None:
+    path = write(tmp_path / "q.csv", 'ID,Input,max-tokens\nrow-3,x,0\na,"y,1\n,z,\nb,z,many\nc,"q"x,\nd,e,1,more\n')
+    prompts, said = prompts_of("csv", path, code=1)
+    assert prompts == {
+        "row-3": {"id": "row-3", "input": "x", "checks": [{"type": "max-tokens", "value": 0}]},
+        "row-3-2": {"id": "row-3-2", "input": "z"},
+    }
+    for line, reason in (
+        (3, "',' expected"),
+        (5, "max-tokens: 'many' is not a number"),
+        (6, "',' exp"),
+        (7, "'more' is in"),
+    ):
+        assert f"q.csv:{line}: {reason}" in said
+    assert "1 of 2 prompts have no id of their own" in said
+    run("ae-prompts", "csv", write(tmp_path / "e.csv", "id,input\n")).expect(2).says("has no row")
+    run("ae-prompts", "csv", write(tmp_path / "o.csv", 'id,input\na,"b\n')).expect(1).says(
+        "o.csv:2: a quote is not closed"
+    )
+
+
 @pytest.mark.parametrize(
     ("format_", "path", "like"),
     [

@@ -46,6 +46,19 @@ def test_trials_of_a_harbor_job() -> None:
     run("ae-import", "claude-evals", job / "result.json").expect(1).says("not a result of claude plugin eval")
 
 
+def test_jobs_that_harbor_ran() -> None:
+    """Harbor 0.25.0 ran the tasks of harbor-image in podman: with their solutions (oracle), and with no agent (nop)."""
+    expected = {
+        "oracle": {"acme/hello": True, "acme/scores": True, "acme/stubborn": False},
+        "nop": {"acme/hello": False, "acme/scores": False, "acme/stubborn": False},
+    }
+    for agent, verdicts in expected.items():
+        results = imported("harbor", DATA / "harbor-jobs" / agent)
+        assert {name: one["score"]["pass"] for name, one in results.items()} == verdicts
+        assert {one["metadata"]["agent"] for one in results.values()} == {agent}
+    assert results["acme/scores"]["scores"]["lines"]["score"] == 0.5
+
+
 def test_results_of_promptfoo() -> None:
     path = DATA / "promptfoo" / "results.json"
     theirs = json.loads(path.read_text())["results"]["results"]

@@ -67,14 +67,9 @@ def main(
     base = os.path.dirname(output) if output not in (None, "-") and output else ""
     settings = Settings(base or ".", skill, on_host, image)
     target = Output(output, lazy=True)
-    made, written = 0, 0
     chosen = FORMATS[format_]
     target.open()
     for prompt in converted(chosen.cases(suite), chosen.fill, settings, parsed_checks, console):
         target.write(prompt)
-        written += 1
-        made += format_ == "csv" and prompt["id"].startswith("row-")
     target.close()
-    if made:
-        console.say(f"{made} of {written} prompts have no id of their own: they are named row-N, N counting the rows")
     return FAILED if console.refused else OK

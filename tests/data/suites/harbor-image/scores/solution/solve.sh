@@ -1,0 +1,3 @@
+#!/bin/bash
+
+printf "a\nb\n" > /app/lines.txt

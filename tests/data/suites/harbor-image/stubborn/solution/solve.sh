@@ -1,0 +1,3 @@
+#!/bin/bash
+
+ls /app | wc -l > /app/count.txt
