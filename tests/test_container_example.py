@@ -71,7 +71,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
         pytest.skip(f"{request.param} or busybox is not on PATH")
     folder = Path(tempfile.mkdtemp(prefix="ae-engine-"))  # pytest would remove its own while something is mounted there
     try:
-        found = _working_engine(request.param, folder, _root_file_system(busybox, folder))
+        found = working_engine(request.param, folder, _root_file_system(busybox, folder))
         yield found
         for arguments in (*(("rm", "-f", name) for name in found.containers()), ("rmi", "-f", found.image)):
             with contextlib.suppress(OSError):
@@ -98,7 +98,7 @@ def _root_file_system(busybox: str, folder: Path) -> Path:
     return archive
 
 
-def _working_engine(name: str, folder: Path, root: Path) -> Engine:
+def working_engine(name: str, folder: Path, root: Path) -> Engine:
     env = {variable: os.environ[variable] for variable in PASSED_ON if variable in os.environ}
     image = f"localhost/agenteval-test-{os.getpid()}"
     if name == "podman":

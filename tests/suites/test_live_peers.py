@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,7 @@ from tests.agent_rig.apis import anthropic
 from tests.agent_rig.conversation import Call, Reply, Usage
 from tests.support.http_server import Request, Response, json_response, serving
 from tests.support.tool import BIN, ROOT, Record, jsonl, run
+from tests.test_container_example import Engine, working_engine
 
 DATA = ROOT / "tests" / "data" / "suites"
 PATIENCE = 600.0  # seconds: these programs start slowly
@@ -127,6 +131,92 @@ def test_inspect(tmp_path: Path) -> None:
     results = [{**prompt, "output": answers[prompt["id"]], "trajectory": []} for prompt in prompts]
     graded = run("ae-grade", stdin=jsonl(*results), cwd=tmp_path).expect(0).records
     assert {record["id"]: record["score"]["pass"] for record in graded} == theirs
+
+
+# --- Harbor -------------------------------------------------------------------------------------
+
+# What its tasks and Harbor itself run in a container.
+PROGRAMS = (
+    "bash",
+    "sh",
+    "cat",
+    "chmod",
+    "grep",
+    "id",
+    "ls",
+    "mkdir",
+    "mv",
+    "rm",
+    "sleep",
+    "tar",
+    "test",
+    "touch",
+    "true",
+    "wc",
+)
+
+
+def root_file_system(archive: Path) -> Path:
+    """Makes an archive of what an image needs: programs of this machine with their libraries, and directories."""
+    paths = [found for name in PROGRAMS if (found := shutil.which(name, path="/usr/bin:/bin"))]
+    listed = subprocess.run(["ldd", *paths], capture_output=True, text=True).stdout
+    libraries = sorted(set(re.findall(r"(?:=> |^\s+)(/\S+) \(", listed, re.MULTILINE)))
+    with tarfile.open(archive, "w") as tar:
+        for name in ("app", "tmp", "etc", "root"):
+            tar.addfile(directory(name))
+        for path in (*paths, *libraries):
+            tar.add(
+                os.path.realpath(path), path.lstrip("/").removeprefix("usr/") if path in paths else path.lstrip("/")
+            )
+    return archive
+
+
+def directory(name: str) -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.type, made.mode = tarfile.DIRTYPE, 0o777
+    return made
+
+
+@pytest.fixture
+def podman(tmp_path: Path) -> Iterator[Engine]:
+    """A podman that runs containers, with the image of the tasks in tests/data/suites/harbor-image."""
+    if shutil.which("podman") is None:
+        pytest.skip("no podman on PATH")
+    folder = Path(tempfile.mkdtemp(prefix="ae-harbor-"))
+    try:
+        engine = working_engine("podman", folder, root_file_system(folder / "root.tar"))
+        engine("tag", engine.image, "localhost/ae-harbor")
+        program = folder / "bin" / "podman"  # Harbor removes the images of its tasks
+        program.write_text(program.read_text().replace("\nexec", '\n[ "$1" = rmi ] && exit 0\nexec', 1))
+        yield engine
+    finally:
+        for place in [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if str(folder) in line]:
+            subprocess.run(["umount", "-l", place], check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_harbor(podman: Engine, tmp_path: Path) -> None:
+    """Both run each task's own solution, and then its tests, in podman."""
+    harbor = peer("harbor/bin/harbor")
+    shutil.copytree(DATA / "harbor-image", tmp_path / "tasks")
+    own = {name: value for name, value in podman.env.items() if name != "PATH"}
+    env = environment(tmp_path, podman.words[0], harbor, HARBOR_TELEMETRY="0", DO_NOT_TRACK="1", **own)
+    options = ("-e", "podman", "-n", 1, "-o", "jobs", "--job-name", "job", "-y")
+    ran(harbor, "run", "-p", "tasks", "-a", "oracle", *options, cwd=tmp_path, env=env)
+    trials = [json.loads(path.read_text()) for path in (tmp_path / "jobs" / "job").glob("*/result.json")]
+    assert not [one["exception_info"]["exception_message"] for one in trials if one["exception_info"]]
+    rewards = {one["task_name"]: one["verifier_result"]["rewards"] for one in trials}
+    theirs = {name: all(value == 1 for value in found.values()) for name, found in rewards.items()}
+    assert theirs == {"acme/hello": True, "acme/scores": True, "acme/stubborn": False}
+    assert imported("harbor", tmp_path / "jobs") == theirs
+    run("ae-prompts", "harbor", "tasks", "-o", "prompts.jsonl", cwd=tmp_path).expect(0)
+    image = "--sandbox podman --sandbox-image localhost/ae-harbor"
+    words = ("prompts.jsonl", "-g", f"ae-grader-checks {image}")
+    solved = run("ae-validate-refs", *words, cwd=tmp_path, env=env, timeout=PATIENCE).expect(1).records
+    assert {record["id"]: record["pass"] for record in solved} == theirs
+    script = 'printf "Hello, world!\\n" > hello.txt; printf "a\\nb\\n" > lines.txt; printf 1 > count.txt'
+    agent = ("--shell", script, "--workspace-dir", "ws", *image.split(), "--sandbox-net", "none")
+    assert captured(tmp_path, "prompts.jsonl", *agent, env=env) == theirs
 
 
 # --- claude plugin eval -------------------------------------------------------------------------

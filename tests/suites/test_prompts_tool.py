@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agenteval.suites.promptfoo import render
-from tests.support.tool import BIN, ROOT, Record, jsonl, run
+from tests.support.tool import BIN, ROOT, Record, jsonl, read, run, script
 
 DATA = ROOT / "tests" / "data" / "suites"
 
@@ -362,26 +363,31 @@ def test_what_is_no_suite(tmp_path: Path) -> None:
     run("ae-prompts", "csv", write(tmp_path / "a.csv", "a,b\n1,2\n")).expect(2).says('has no column "input"')
 
 
-def test_a_suite_runs_on_two_agents_in_three_commands(tmp_path: Path) -> None:
-    """As docs/suites.md shows it, for a promptfoo suite and for cases of claude plugin eval."""
-    shutil.copytree(DATA / "promptfoo", tmp_path / "suite")
-    shutil.copytree(DATA / "claude-evals", tmp_path / "plugin")
-    write(tmp_path / "silent.sh", "echo nothing\n")
-    for format_, path, agents, passing in (
-        ("promptfoo", "suite", ("suite/answer.sh", "silent.sh"), (28, 0)),
-        ("claude-evals", "plugin", ("suite/answer.sh", "silent.sh"), (1, 1)),
-    ):
-        run("ae-prompts", format_, path, "-o", f"{format_}.jsonl", cwd=tmp_path).expect(0)
-        files = []
-        for agent in agents:
-            files.append(f"{format_}-{Path(agent).stem}.jsonl")
-            options = ("--workspace-dir", f"ws-{format_}-{Path(agent).stem}", "-j", "4", "-o", files[-1])
-            script = f"sh {tmp_path / agent} {{}}"
-            run("ae-capture", f"{format_}.jsonl", "--simple", script, *options, cwd=tmp_path).expect(0)
-        runs = [list(map(json.loads, (tmp_path / file).read_text().splitlines())) for file in files]
+AGENTS = {  # programs that print what these agents print; codex knows no answer
+    "claude": """printf '{"type":"result","session_id":"s","is_error":false,"result":"%s"}\\n' """
+    '''"$(sh answer.sh "$*" | sed 's/"/\\\\"/g')"''',
+    "codex": """printf '{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"nothing"}}\\n"""
+    """{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}\\n'""",
+}
+
+
+def test_two_suites_run_on_two_agents_in_three_commands(tmp_path: Path) -> None:
+    """As docs/suites.md shows it: a promptfoo suite of 20 tests, and cases of claude plugin eval."""
+    shutil.copytree(DATA / "promptfoo", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(DATA / "claude-evals", tmp_path / "my-plugin")
+    (tmp_path / "bin").mkdir()
+    for name, line in AGENTS.items():
+        script(tmp_path / "bin" / name, line.replace("answer.sh", f"{tmp_path}/answer.sh"))
+    shown = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / "suites.md").read_text(), re.DOTALL | re.MULTILINE)[:2]
+    env = {"PATH": f"{tmp_path}/bin:{BIN}:{os.environ['PATH']}"}
+    for commands, prompts, passing in ((shown[0], 40, (28, 0)), (shown[1], 44, (29, 1))):
+        assert len(commands.splitlines()) == 3
+        for line in commands.replace(".jsonl; done", ".jsonl -j 4 --overwrite; done").splitlines():
+            run("/usr/bin/env", "bash", "-c", line, cwd=tmp_path, env=env, timeout=120).expect(0)
+        runs = [read(tmp_path / f"{agent}.jsonl") for agent in AGENTS]
+        assert [len(records) for records in runs] == [prompts, prompts]
         assert tuple(sum(record["score"]["pass"] for record in records) for records in runs) == passing
-        run("ae-compare", *files, cwd=tmp_path).expect(0)
-    assert (tmp_path / "ws-claude-evals-silent" / "prompt-report" / "numbers.txt").read_text() == "1\n2\n3\n"
+    assert (tmp_path / "ws-codex" / "prompt-report" / "numbers.txt").read_text() == "1\n2\n3\n"
 
 
 def test_the_example_with_checks(tmp_path: Path) -> None:
