@@ -6,6 +6,7 @@ They are large: `make test-peers` installs them in .peers and names that directo
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -39,7 +40,12 @@ def peer(*places: str) -> str:
 
 def environment(home: Path, *programs: str, **more: str) -> dict[str, str]:
     """Returns variables for a peer: a HOME of its own, and its programs first on PATH."""
-    folders = [*dict.fromkeys(str(Path(program).parent) for program in programs), str(BIN), os.environ["PATH"]]
+    folders = [
+        *dict.fromkeys(str(Path(program).parent) for program in programs),
+        str(BIN),
+        os.environ["PATH"],
+        "/usr/sbin",
+    ]
     return {"PATH": os.pathsep.join(folders), "HOME": str(home), "LANG": "C.UTF-8", **more}
 
 
@@ -164,6 +170,9 @@ def root_file_system(archive: Path) -> Path:
     with tarfile.open(archive, "w") as tar:
         for name in ("app", "tmp", "etc", "root"):
             tar.addfile(directory(name))
+        for name, line in (("etc/passwd", b"root:x:0:0:root:/root:/bin/bash\n"), ("etc/group", b"root:x:0:\n")):
+            (file := tarfile.TarInfo(name)).size = len(line)
+            tar.addfile(file, io.BytesIO(line))
         for path in (*paths, *libraries):
             tar.add(
                 os.path.realpath(path), path.lstrip("/").removeprefix("usr/") if path in paths else path.lstrip("/")
