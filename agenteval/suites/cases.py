@@ -111,7 +111,11 @@ def converted(
         except MissingExtra:
             raise
         except (BadRecord, UserError) as error:  # UserError: a file of the case cannot be read
-            console.refuse(where, str(error), "refused case")
+            own = re.match(r"(\S.*?:\d+): (.*)", str(error), re.DOTALL)  # names the file of the case that is wrong
+            if own and os.path.exists(own[1].rpartition(":")[0]):
+                console.refuse(own[1], own[2], "refused case")
+            else:
+                console.refuse(where, str(error), "refused case")
             continue
         except Exception as error:
             console.fault(where, error)

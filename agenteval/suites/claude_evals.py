@@ -9,7 +9,7 @@ from typing import Any
 from agenteval.errors import BadRecord, UserError
 from agenteval.streams.jsonl import read_json
 from agenteval.suites.cases import Case, as_id, check_of, object_of, seconds, text_of
-from agenteval.suites.documents import Found, file_in, read_document, read_front_matter
+from agenteval.suites.documents import Found, file_in, line_of_field, placed, read_document, read_front_matter
 
 TIMEOUT = 300  # seconds, where the case has no limit
 NOT_CASES = {"results", "mocks", "graders", "node_modules"}
@@ -86,22 +86,29 @@ def _fields_of(folder: str) -> tuple[dict[str, Any], str]:
     fields: dict[str, Any] = {}
     text = ""
     if path := file_in(folder, "case.yaml"):
-        given = object_of(read_document(path).data, "case.yaml")
+        try:
+            given = object_of(read_document(path).data, "case.yaml")
+        except BadRecord as error:
+            raise placed(error, path) from None
         execution, context = (object_of(given.get(name) or {}, f'"{name}"') for name in ("execution", "context"))
         known = {*TOP, "execution", "context", "graders"}, EXECUTION | {"prompt"}, CONTEXT
         for group, allowed in zip((given, execution, context), known, strict=True):
             if unknown := group.keys() - allowed:
-                raise BadRecord(f"case.yaml: unknown field {sorted(unknown)[0]!r}")
+                raise _unknown(path, sorted(unknown)[0])
         fields = {**given, **execution, **context}
         text = str(execution.get("prompt") or "")
     if path := file_in(folder, "prompt.md"):
         given, text = read_front_matter(path)
         if unknown := given.keys() - TOP - EXECUTION:
-            raise BadRecord(f"prompt.md: unknown field {sorted(unknown)[0]!r}")
+            raise _unknown(path, sorted(unknown)[0])
         fields |= given
     if not text.strip():
         raise BadRecord("the prompt is empty")
     return fields, text.strip()
+
+
+def _unknown(path: str, field: str) -> BadRecord:
+    return BadRecord(f"{path}:{line_of_field(path, field)}: unknown field {field!r}")
 
 
 def _graders_of(folder: str, fields: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -113,10 +113,25 @@ def read_front_matter(path: str) -> tuple[dict[str, Any], str]:
     """Returns the fields at the top of a Markdown file between lines of ---, and the text below them."""
     text = read_text(path)
     found = FRONT_MATTER.match(text)
-    fields = read_yaml(found[1]).data if found else None
+    try:
+        fields = read_yaml(found[1]).data if found else None
+    except BadRecord as error:
+        raise placed(error, path, 1) from None
     if not isinstance(fields, dict | None):
         raise BadRecord("the front matter must be fields, such as `type: regex`")
     return fields or {}, text[found.end() :] if found else text
+
+
+def placed(error: BadRecord, path: str, above: int = 0) -> BadRecord:
+    """Returns an error with the file and the line that it names; `above` lines of the file were left out."""
+    found = re.match(r"line (\d+): (.*)", str(error), re.DOTALL)
+    return BadRecord(f"{path}:{int(found[1]) + above}: {found[2]}" if found else f"{path}: {error}")
+
+
+def line_of_field(path: str, field: str) -> int:
+    """Returns the line on which a field of a YAML file or of front matter is set."""
+    found = re.search(rf"(?m)^[ \t{{,-]*[\"']?{re.escape(field)}[\"']?[ \t]*:", text := read_text(path))
+    return text.count("\n", 0, found.start()) + 1 if found else 1
 
 
 def read_toml(path: str) -> dict[str, Any]:
@@ -124,7 +139,8 @@ def read_toml(path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
-        raise BadRecord(f"is not TOML: {error}") from None
+        line = re.search(r"\(at line (\d+)", str(error))
+        raise BadRecord(f"{path}:{line[1] if line else 1}: is not TOML: {error}") from None
 
 
 Cells = list[tuple[str, str]]
