@@ -19,7 +19,7 @@ function sideBySide(runs) {
   show(MOST_COLUMNS);
   box.showAll = () => show(runs.length);
   if (shown >= runs.length) return [box];
-  const more = button(`Show all ${runs.length} trials`, () => { show(runs.length); more.remove(); }, { class: 'fold' });
+  const more = button(`Show all ${runs.length}`, () => { show(runs.length); more.remove(); }, { class: 'fold' });
   return [box, more];
 }
 
