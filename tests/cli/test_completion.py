@@ -71,7 +71,7 @@ def answer(tool: str, *words: str) -> tuple[str, str, dict[str, str]]:
         ("ae completion ", "words", "", ["bash", "zsh", "fish"]),
         ("ae in", "words", "", ["init"]),
         ("ae init ", "directories", "", []),
-        ("ae init --from ", "words", "", ["quickstart", "coding", "qa", "checks"]),
+        ("ae init --from ", "words", "", ["quickstart", "coding", "qa", "checks", "skill", "playoffs"]),
         ("ae init --from=q", "words", "--from=", ["quickstart", "qa"]),
         ("ae help ini", "words", "", ["init"]),
         ("ae --ver", "words", "", ["--version"]),

@@ -89,7 +89,7 @@ def test_non_blocking_stdin_and_stdout_lose_nothing(tool: str, tmp_path: Path) -
 
 
 def test_help_and_messages_into_full_non_blocking_pipes(tmp_path: Path) -> None:
-    for arguments, code in ((["--help"], 0), (["-", "--simple", "echo {}"], 1)):
+    for arguments, code in ((["--help"], 0), (["-", "--simple", "echo {}", "--debug"], 1)):
         ours, theirs = os.pipe()
         os.set_blocking(theirs, False)
         fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)

@@ -182,7 +182,7 @@ def say_missing(runs: Sequence[RunRows], console: Console) -> None:
     "--input-format", type=click.Choice(["auto", "capture", "trials"]), default="auto", help="What the files hold."
 )
 @seed_option("bootstrap")
-@click.option("--by", metavar="KEY", help="Key below metadata: a breakdown by it.  [default: category]")
+@click.option("--by", metavar="KEY[,KEY]", help="Key below metadata: a breakdown by it.  [default: category]")
 @click.option("--cluster-by", metavar="KEY", help="Key below metadata: prompts that share its value belong together.")
 @click.option("--ignore-input", is_flag=True, help="Compare prompts of one id although their input differs.")
 @click.option(

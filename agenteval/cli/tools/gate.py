@@ -219,7 +219,7 @@ def job_summary(run: RunFigures, checks: Sequence[Checked], title: str, passed: 
 )
 @click.option("--confident", is_flag=True, help="The bound of the 95 % interval must hold, not just the value.")
 @click.option("--shown", is_flag=True, help="Fail only where the 95 % interval shows that a condition does not hold.")
-@click.option("--by", metavar="KEY", help="Every category by this key of metadata must meet the conditions, too.")
+@click.option("--by", metavar="KEY[,KEY]", help="Every category by this key of metadata must meet the conditions, too.")
 @click.option("--summary", metavar="FILE", help="Append the outcome as markdown, such as to $GITHUB_STEP_SUMMARY.")
 @max_line_option
 @output_option
