@@ -231,7 +231,8 @@ def _with_whole_calls(events: Iterable[Event], schema: SessionSchema) -> Iterabl
 # --- databases ------------------------------------------------------------------------------------
 
 
-OF_NO_VIEW = (None, "family")  # what a read belongs to: our own query, or the common table expression in it
+# What a read belongs to: our own query, or a common table expression of a `family` in the session schemas.
+OF_NO_VIEW = (None, "family", "parts")
 
 
 def connect(path: str) -> closing[sqlite3.Connection]:
