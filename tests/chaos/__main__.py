@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import importlib.util
 import os
 import random
@@ -18,6 +19,7 @@ from tests.chaos.faults import may_mount
 from tests.chaos.matrix import KINDS, PATHS, UNTOUCHED, check
 from tests.chaos.plan import Plan, draw
 from tests.chaos.rounds import Round, keep, report, round_folder, run_round
+from tests.support.tool import ROOT
 
 MOST_SHOWN = 20
 FAILED, LATE = "failed", "inconclusive because Ray did not start in time"
@@ -31,6 +33,7 @@ def main() -> int:
     ray = importlib.util.find_spec("ray") is not None
     disk = "a small tmpfs" if may_mount() else "RLIMIT_FSIZE only (a small tmpfs needs root)"
     print(f"seed {seed}; {len(numbers)} rounds; full disk: {disk}; ae-ray: {'yes' if ray else 'not installed'}")
+    compileall.compile_dir(ROOT / "agenteval", quiet=2)  # a tool with a limit on files would leave it half compiled
     began, count = time.monotonic(), Counter[str]()
     base = Path(tempfile.mkdtemp(prefix="ae-"))
     base.chmod(0o755)

@@ -45,6 +45,7 @@ def attempt(command: list[str], output: str, fault: Fault, mark: str, folder: Pa
     with ExitStack() as files:
         out, read_all = files.enter_context(_stdout(fault.stdout, rng))
         env = {VARIABLE: mark, "TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home")}
+        env["PYTHONDONTWRITEBYTECODE"] = "1"
         env = clean_env(folder, {**env, **fault.env(folder)})
         argv = [str(BIN / command[0]), *command[1:]]
         process = subprocess.Popen(
