@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from agenteval.adapters.foreign import atif, inspect, otlp
+from agenteval.streams.console import Console
 from tests.support.tool import BIN, ROOT, run
 
 FOREIGN = ROOT / "tests" / "data" / "foreign"
@@ -318,3 +320,23 @@ def test_what_ae_format_exports_ae_import_reads(format_: str, tmp_path: Path) ->
         assert steps_of(after) == kept
     if format_ == "inspect":
         assert records[0]["score"] == RESULTS[0]["score"] and "score" not in records[1]
+
+
+def test_an_archive_that_claims_less_than_it_unpacks_to_does_not_fill_the_memory(tmp_path: Path) -> None:
+    """A sample of 1.5 GB, packed in 1.5 MB, whose size was given as 100 bytes, took 2 GB of memory."""
+    path = tmp_path / "bomb.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", '{"version":2,"status":"success","eval":{"task":"t","model":"m"}}')
+        archive.writestr("samples/1_epoch_1.json", b" " * (64 << 20))
+    content = bytearray(path.read_bytes())
+    entry = content.rfind(b"PK\x01\x02")  # of the sample, in the directory of the archive
+    content[entry + 24 : entry + 28] = (100).to_bytes(4, "little")
+    path.write_bytes(content)
+    refusals = Console("ae-import", progress=False)
+    tracemalloc.start()
+    try:
+        assert list(inspect.read_archive(str(path), refusals)) == []
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+    assert refusals.refused == 1

@@ -26,8 +26,23 @@ from agenteval.streams.output import Output
 from agenteval.streams.source import Source
 from tests.support.tool import ROOT
 
-OPENERS = {"open", "os.open", "io.open", "sqlite3.connect", "hashlib.file_digest", "zipfile.ZipFile"}
-METHODS = (".read_text", ".read_bytes", ".copy", ".copy2", ".copyfile", ".copytree")
+OPENERS = {"open", "sqlite3.connect", "hashlib.file_digest", "zipfile.ZipFile", "os.truncate", "fileinput.input"}
+OPENING = {
+    "os",
+    "io",
+    "codecs",
+    "gzip",
+    "bz2",
+    "lzma",
+    "zipfile",
+    "tarfile",
+    "shelve",
+    "dbm",
+    "mmap",
+    "pathlib",
+}  # .open
+METHODS = (".read_text", ".read_bytes", ".write_text", ".loadtxt", ".genfromtxt", ".fromfile", ".memmap", ".getlines")
+COPIES = {"copy", "copy2", "copyfile", "copytree", "move", "make_archive", "unpack_archive"}  # of shutil
 # Where a file may be opened in another way, and why.
 ALLOWED = {
     "streams/files.py": "the one place",
@@ -65,12 +80,17 @@ def opens(path: Path) -> Iterator[tuple[str, int]]:
     stack: list[tuple[ast.AST, str]] = [(ast.parse(path.read_bytes()), "")]
     while stack:
         node, function = stack.pop()
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             function = node.name
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)
-            if name in OPENERS or (name.endswith(METHODS) and "shutil" in name) or name.endswith(METHODS[:2]):
+            module, _, last = name.rpartition(".")
+            opening, copying = last == "open" and module in OPENING, last in COPIES and module == "shutil"
+            if name in OPENERS or name.endswith(METHODS) or opening or copying:
                 yield function, node.lineno
+        if isinstance(node, ast.ImportFrom) and node.module in {*OPENING, "shutil"}:
+            hidden = {alias.name for alias in node.names} & {"open", *COPIES}
+            assert not hidden, f"{path}: {hidden}: a call by this name is not found here"
         stack += [(child, function) for child in ast.iter_child_nodes(node)]
 
 

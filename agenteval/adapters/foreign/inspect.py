@@ -198,7 +198,8 @@ def _member(archive: zipfile.ZipFile, name: str) -> Record:
     if info.file_size > LARGEST_SAMPLE:
         raise BadRecord(f"larger than {LARGEST_SAMPLE >> 20} MiB")
     try:
-        data = archive.read(info)
+        with archive.open(info) as member:  # not read(): it unpacks all there is, whatever size the archive claims
+            data = member.read(info.file_size)
     except NotImplementedError:
         data = _zstandard(archive, info)
     value: Any = decode(data)
