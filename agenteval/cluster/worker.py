@@ -20,6 +20,7 @@ from typing import IO, NamedTuple
 import msgspec
 
 from agenteval.errors import USAGE
+from agenteval.streams.files import read_regular
 from agenteval.streams.jsonl import decode_record, encode
 from agenteval.wire.records import Record
 
@@ -318,10 +319,9 @@ def _take_packed(answer: Record) -> bytes | None:
     if path is None:
         return None
     try:
-        if os.path.getsize(path) > MOST_PACKED:
-            answer["notPacked"] = f"larger than {MOST_PACKED >> 20:,} MB"
-            return None
-        with open(path, "rb") as file:
-            return file.read()
+        return read_regular(path, MOST_PACKED)
+    except OSError as error:
+        answer["notPacked"] = f"{path}: {error.strerror}"
+        return None
     finally:
         os.unlink(path)

@@ -178,7 +178,12 @@ def read_archive(path: str, refusals: Refusals) -> Iterator[Record]:
         header = next((name for name in HEADERS if name in names), None)
         if header is None:
             raise UserError(f"{path}: not a log of inspect_ai: header.json is missing")
-        facts = _member(archive, header)
+        try:
+            facts = _member(archive, header)
+        except MissingExtra:
+            raise
+        except Exception as error:
+            raise UserError(f"{path}: {header}: {one_line(str(error) or type(error).__name__, 200)}") from None
         for name in names:
             if name.startswith(SAMPLES) and name.endswith(".json"):
                 try:

@@ -23,10 +23,10 @@ class Span:
     """A span with its attributes as plain values."""
 
     def __init__(self, span: Record) -> None:
-        self.id, self.parent = span.get("spanId"), span.get("parentSpanId") or None
+        self.id, self.parent = as_text(span.get("spanId")), as_text(span.get("parentSpanId"))
         self.start = epoch_milliseconds(span.get("startTimeUnixNano"))
         self.end = epoch_milliseconds(span.get("endTimeUnixNano"))
-        self.attributes = {one.get("key"): _value(one.get("value")) for one in objects(span.get("attributes"))}
+        self.attributes = {as_text(one.get("key")): _value(one.get("value")) for one in objects(span.get("attributes"))}
         self.operation = self.attributes.get("gen_ai.operation.name")
         status = as_object(span.get("status"))
         self.failed = status.get("code") in STATUS_ERROR or "error.type" in self.attributes
@@ -50,7 +50,7 @@ def results_of(document: Record) -> list[Record]:
     if not isinstance(document.get("resourceSpans"), list):
         raise BadRecord("not OTLP/JSON: resourceSpans is missing")
     spans = {
-        (span.get("traceId"), span.get("spanId")): Span(span)
+        (as_text(span.get("traceId")), as_text(span.get("spanId"))): Span(span)
         for resource in objects(document["resourceSpans"])
         for scope in objects(resource.get("scopeSpans"))
         for span in objects(scope.get("spans"))
@@ -59,14 +59,14 @@ def results_of(document: Record) -> list[Record]:
     for (trace, _), root in spans.items():
         if root.operation == AGENT and not any(one.operation == AGENT for one in _above(root, trace, spans)):
             below = [(one, list(_above(one, trace, spans))) for (other, _), one in spans.items() if other == trace]
-            results.append(_result(root, [(one, path) for one, path in below if root in path], as_text(trace)))
+            results.append(_result(root, [(one, path) for one, path in below if root in path], trace))
     return results
 
 
-def _above(span: Span, trace: Any, spans: dict[tuple[Any, Any], Span]) -> Iterator[Span]:
+def _above(span: Span, trace: str, spans: dict[tuple[str, str], Span]) -> Iterator[Span]:
     """Yields the spans around a span, the nearest first."""
     seen = {id(span)}
-    while (found := spans.get((trace, span.parent))) is not None and id(found) not in seen:
+    while span.parent and (found := spans.get((trace, span.parent))) is not None and id(found) not in seen:
         seen.add(id(found))
         yield found
         span = found
@@ -135,5 +135,5 @@ def _value(value: Any) -> Any:
     if kind == "arrayValue":
         return [_value(one) for one in objects((inner or {}).get("values"))]
     if kind == "kvlistValue":
-        return {one.get("key"): _value(one.get("value")) for one in objects((inner or {}).get("values"))}
+        return {as_text(one.get("key")): _value(one.get("value")) for one in objects((inner or {}).get("values"))}
     return inner
