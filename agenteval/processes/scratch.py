@@ -25,6 +25,7 @@ LOCK = "lock"
 ENTERED = 0o711  # an agent may switch to another user, who has to get to its TMPDIR
 SHARED = 0o1777  # as /tmp
 REMOVALS = 5  # tries to remove it: a thread that has not noticed yet that the tool ends may add to it meanwhile
+REMOVAL = 600.0  # seconds for rm, of a tree that is too deep for Python
 CLEANING = 2.0  # seconds that are left at the end to remove what other tools have left; the next one goes on with it
 MOUNTS = "/proc/self/mountinfo"  # on Linux
 FILE_INTERVAL = 0.02  # seconds between two looks at a file that is waited for
@@ -172,7 +173,8 @@ def remove_tree(path: str) -> None:
                 _open_up(os.path.join(folder, name))
         shutil.rmtree(path, ignore_errors=True)
     except RecursionError:
-        subprocess.run(["rm", "-rf", "--", path], capture_output=True)  # which no tree is too deep for
+        with suppress(subprocess.TimeoutExpired):  # no tree is too deep for rm, but an agent may stop it
+            subprocess.run(["rm", "-rf", "--", path], capture_output=True, timeout=REMOVAL)
     if os.path.lexists(path):
         shutil.rmtree(path)  # raises what is in the way
 
