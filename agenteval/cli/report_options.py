@@ -15,6 +15,7 @@ from agenteval.streams.output import Output
 from agenteval.streams.rows import KeyUse
 from agenteval.streams.source import Source
 from agenteval.streams.text import visible
+from agenteval.wire.calibration import Label
 
 MOST_FORMS_IN_A_LINE = 6
 
@@ -65,6 +66,7 @@ def write_results(
     progress: bool | None,
     strict: bool,
     against: str | None = None,
+    labels: str | None = None,
     use: KeyUse | None = None,
     sort: str | None = None,
     max_line: int = LONGEST_LINE,
@@ -78,6 +80,8 @@ def write_results(
     source = Source(path, max_line=max_line)
     other = None if against is None else Source(against, max_line=max_line)
     target = Output(output, inputs=[source, other] if other else [source])
+    if labels is not None:
+        wishes["labels"] = _labels(labels, path, console)
     if other:
         wishes["against"] = RowReader(other, console)
     if target.path is None:
@@ -96,3 +100,12 @@ def write_results(
     if complaint:
         console.say(complaint)
     return FAILED if console.refused or complaint else OK
+
+
+def _labels(labels: str, path: str | None, console: Console) -> Mapping[str, Label]:
+    """A person's labels, by the name of the answer that they are for."""
+    from agenteval.review.calibration import read_labels  # heavy: only where there are labels
+
+    if labels == "-" and path in (None, "-"):
+        raise UserError("RESULTS and --labels cannot both be stdin")
+    return read_labels(Source(labels), console)

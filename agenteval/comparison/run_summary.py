@@ -161,6 +161,8 @@ class RunSummary(msgspec.Struct):
     graders: dict[str, Grades] = msgspec.field(default_factory=dict)
     ungraded: int = 0
     grader_errors: int = 0
+    labelled: int = 0  # by a person, whose verdict counts
+    overruled: int = 0  # of these, the ones where the graders had said something else
     agent_failures: int = 0
     graded_failures: int = 0  # of these, the ones with a score
     triggers: Counter[tuple[bool, bool]] = msgspec.field(default_factory=Counter)  # should a skill be loaded, was it
@@ -196,6 +198,9 @@ class RunSummary(msgspec.Struct):
         self.records += 1
         self.agent_failures += attempt.agent_failed
         self.tool_errors += bool(attempt.tool_errors)
+        if attempt.human_verdict is not None:
+            self.labelled += 1
+            self.overruled += attempt.human_verdict.overrules is not None
         timing = attempt.timing
         if (duration := timing.duration) is not None:
             self.durations.append(duration)

@@ -32,6 +32,7 @@ STDERR_LINES = 5
 STDERR_LENGTH = 500
 # What a trial keeps of its result; the prompt's own fields stand once, in the record.
 KEPT = ("output", "trajectory", "toolErrors", "timing", "errors", "attempts", "retried", "retriedUsage", "cwd")
+HUMAN_VERDICT = "humanVerdict"
 VERDICT = ("pass", "score", "reasoning", "outcome")  # what a trial or a validation has of `score`
 OF_GRADERS = frozenset((*VERDICT, *VERDICT_FIELDS))  # fields of a trial
 RATES = frozenset(TRIALS_FIELDS) - {"k", "trials"}  # how often the trials pass
@@ -234,12 +235,49 @@ def with_graded(record: Record, results: Sequence[Record]) -> Record:
         without(trial, OF_GRADERS) | _verdict_fields(result)
         for trial, result in zip(record["trials"], results, strict=True)
     ]
-    rates = pass_fields(trials, int(record["k"]))
-    graded: Record = {}
-    for field, value in without(record, RATES).items():
-        graded |= {**rates, "trials": trials} if field == "trials" else {field: value}
     digests = results[0]["metadata"]["graderDigests"]
-    return graded | {"metadata": {**(record.get("metadata") or {}), "graderDigests": digests}}
+    return with_trials(record, trials) | {"metadata": {**(record.get("metadata") or {}), "graderDigests": digests}}
+
+
+def with_trials(record: Record, trials: list[Record]) -> Record:
+    """Returns the record with these trials, and how often they pass."""
+    rates = pass_fields(trials, int(record["k"]))
+    changed: Record = {}
+    for field, value in without(record, RATES).items():
+        changed |= {**rates, "trials": trials} if field == "trials" else {field: value}
+    return changed
+
+
+def trial_as_result(trial: Record) -> Record:
+    """Returns a trial, whose verdict stands in fields of its own, with the `score` of a result."""
+    verdict = {field: trial[field] for field in VERDICT if field in trial}
+    return without(trial, VERDICT) | ({"score": verdict} if "pass" in verdict else verdict)
+
+
+def result_as_trial(result: Record) -> Record:
+    """Returns what `trial_as_result` made of a trial as that trial again."""
+    verdict = result.get("score")
+    return without(result, ("score",)) | verdict if isinstance(verdict, dict) else result
+
+
+def without_human_verdict(record: Record) -> Record:
+    """Returns the record as its graders have graded it, if a person's labels were applied to it since."""
+    if holds_trials(record):
+        if not any(HUMAN_VERDICT in trial for trial in record["trials"]):
+            return record
+        answers = [without_human_verdict(trial_as_result(trial)) for trial in record["trials"]]
+        return with_trials(record, [result_as_trial(answer) for answer in answers])
+    human, score = record.get(HUMAN_VERDICT), record.get("score")
+    if not isinstance(human, dict):
+        return record
+    earlier = human.get("overrules")
+    record = without(record, (HUMAN_VERDICT,))
+    if not isinstance(earlier, dict):
+        return record
+    if "graderError" in earlier or not earlier:
+        return without(record, ("score",)) | earlier
+    outcome = {"outcome": score["outcome"]} if isinstance(score, dict) and "outcome" in score else {}
+    return record | {"score": earlier | outcome}
 
 
 def trial_of(result: Record, number: int, *, graded: bool) -> Record:

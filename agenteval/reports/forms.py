@@ -8,7 +8,7 @@ only when it is used. The docstring of a form begins with `NAME: ` and a paragra
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from agenteval.errors import UserError
 from agenteval.streams.console import supports_color
 from agenteval.streams.output import Output
 from agenteval.streams.text import NO_TERMINAL, terminal_columns
+from agenteval.wire.calibration import Label
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXTENSIONS = {  # any other extension is the name of its form
@@ -58,6 +59,7 @@ class ReportContext(NamedTuple):
     say: Callable[[str], None] = lambda _message: None  # one line for the user
     terminal: bool = False  # whether the report is written to one
     every: bool = False  # whether also those are listed, or made training data of, that the form leaves out
+    labels: Mapping[str, Label] | None = None  # of a person, by the name of the answer
     against: Any = None  # a ResultReader: another run of the same prompts
     reader: str = ""  # whose training reads the examples: trl or openai
     following: Following | None = None  # if the run is not finished

@@ -11,7 +11,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 import msgspec
 
 from agenteval.errors import BadRecord
-from agenteval.grading.verdict import answers_in
+from agenteval.grading.verdict import answers_in, without_human_verdict
 from agenteval.review.agreement import (
     JudgedRun,
     LabelledAnswer,
@@ -207,6 +207,7 @@ class Calibration:
 
     def _accept(self, record: Record) -> list[Item]:
         """Returns the answers of a record with their labels; raises BadRecord if a label was used for another one."""
+        record = without_human_verdict(record)  # it is the grader that is calibrated
         row = row_of(record, RowWithSteps)
         if not row.attempts:
             raise BadRecord('"trials" is empty: there is no answer to review')

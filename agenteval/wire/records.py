@@ -184,6 +184,17 @@ class GraderResult(Wire):
     """What else the grader found, for other tools."""
 
 
+class HumanVerdict(Wire):
+    """A person's verdict on an answer, which stands over that of the graders (`ae-grade --labels`)."""
+
+    pass_: bool = msgspec.field(name="pass")
+    """Whether the answer is right."""
+    note: str | None = None
+    """Why, in the person's words."""
+    overrules: dict[str, Any] | None = None
+    """What the graders had said, if it was something else: `pass`, `score` and `reasoning`, or `graderError`."""
+
+
 class GraderAnswer(Wire):
     """What a grader answers."""
 
@@ -290,6 +301,8 @@ class Result(Gradable):
     grader_error: GraderErrorText = None
     """Why a grader could not grade the record; there is no `score` then. `true`, beside a score that counts in no
     mean, is the form of earlier versions."""
+    human_verdict: HumanVerdict | None = None
+    """A person's verdict, if there is one: `score` is as it says (`ae-grade --labels`)."""
     error: str | None = None
     """What went wrong, in the form of agent-eval-harness; read, never written."""
 
@@ -333,6 +346,8 @@ class TrialEntry(Wire):
     """Whether graders saw the trial although its agent failed (`--grade-failed`)."""
     grader_error: GraderErrorText = None
     """Why a grader could not grade the trial; there is no verdict then."""
+    human_verdict: HumanVerdict | None = None
+    """A person's verdict, if there is one: the trial has it (`ae-grade --labels`)."""
 
 
 class Trial(Asked):
@@ -395,7 +410,7 @@ RAW_FIELDS = (
     *("rawLines", "lineTimes", "turns", "permissions", "sessionLog", "stderr", "cwd", "timing", "exitCode", "signal"),
     *("timedOut", "errors", "error", "attempts", "retried", "retriedUsage"),
 )
-VERDICT_FIELDS = ("score", "scores", "outcome", "gradedFailed", "graderError")
+VERDICT_FIELDS = ("score", "scores", "outcome", "gradedFailed", "graderError", "humanVerdict")
 RUN_FIELDS = frozenset((*RAW_FIELDS, *VERDICT_FIELDS, "output", "trajectory", "toolErrors"))
 TRIALS_FIELDS = ("k", "trials", "passRate", "passAtK", "passExpK", "passAt", "passExp", "graderErrors")
 RUN_ID_VARIABLE = "_AE_RUN_ID"  # by which ae-ray gives the filters of all its slots one `runId`

@@ -24,6 +24,7 @@ from agenteval.wire.records import (
     TRIALS_FIELDS,
     GraderErrorText,
     GraderResult,
+    HumanVerdict,
     Id,
     Input,
     Rate,
@@ -154,6 +155,8 @@ class Attempt(msgspec.Struct, kw_only=True):
     """The verdict of each grader, by its name; None for a failed agent."""
     grader_error: GraderErrorText
     """Why a grader could not grade it; None for a failed agent, which is not graded."""
+    human_verdict: HumanVerdict | None
+    """A person's verdict, which `score` has, too; None for a failed agent."""
 
     @property
     def grade(self) -> GraderResult | None:
@@ -226,6 +229,7 @@ class AnswerFields(Wire):
     outcome: Record | None = None
     scores: dict[str, GraderResult] | None = None
     grader_error: GraderErrorText = None
+    human_verdict: HumanVerdict | None = None
     tool_errors: bool | None = None
     errors: list[str] | None = None
     error: str | None = None
@@ -253,6 +257,7 @@ class AnswerFields(Wire):
             score=no_pass if failed and verdict else verdict,
             scores=None if failed else self.scores,
             grader_error=None if failed else self.grader_error,
+            human_verdict=None if failed else self.human_verdict,
         )
 
 

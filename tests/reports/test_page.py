@@ -428,6 +428,56 @@ def test_a_long_trajectory_folds_and_a_step_has_an_address(tmp_path: Path, opene
     assert shown.messages == []
 
 
+# --- labels -------------------------------------------------------------------------------------
+
+
+def test_a_person_labels_without_seeing_the_verdict(tmp_path: Path, opened: Open) -> None:
+    records = [result(id, score=graded(id == "a", 0.5, f"the reason of {id}")) for id in ("a", "b", "c")]
+    given = write(tmp_path / "given.jsonl", {"id": "c", "pass": True, "note": "given"}, {"id": "x", "pass": True})
+    file = write(tmp_path / "graded.jsonl", *records)
+    made = run("ae-format", file, "--labels", given, "-o", tmp_path / "page.html")
+    assert made.messages == ["ae-format: labels that the page does not show: 1 for an id that is not among the records"]
+    run("ae-format", file, "-f", "csv", "--labels", given).expect(2).says("--labels has no effect on csv")
+    shown = opened(tmp_path / "page.html", accept_downloads=True)
+    shown.changed = True  # labels are stored
+    page = shown.go("#label=disagree")
+    shown.wait_for_ids(["c"])
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("button", name="Label records").click()
+    page.wait_for_selector("#record-title bdi:text-is('a')")
+    panel, body = page.locator("#record"), page.locator("body")
+    panel.get_by_text("It is a.").wait_for()
+    assert "the reason of" not in body.inner_text() and "0.500" not in body.inner_text()
+    assert not panel.locator(".status").first.is_visible() and not page.locator("#tiles").is_visible()
+    page.keyboard.press("p")
+    panel.get_by_text("The grader agrees.").wait_for()
+    assert "the reason of a" in panel.inner_text() and panel.locator(".status").first.is_visible()
+    page.keyboard.press("j")
+    page.wait_for_selector("#record-title bdi:text-is('b')")
+    panel.get_by_text("The verdict is hidden until you decide.").wait_for()
+    panel.get_by_label("Note").fill("it is right")
+    panel.get_by_role("button", name="Pass").click()
+    panel.get_by_text("The grader says fail.").wait_for()
+
+    page = shown.go("#id=b")  # the labels are still there
+    page.wait_for_selector(".label-bar")
+    assert page.get_by_label("Note").input_value() == "it is right"
+    page.keyboard.press("Escape")
+    with page.expect_download() as downloading:
+        page.get_by_role("button", name="Download 3 labels").click()
+    assert downloading.value.suggested_filename == "labels.jsonl"
+    downloading.value.save_as(tmp_path / "labels.jsonl")
+    done = run("ae-calibrate", file, "--labels", tmp_path / "labels.jsonl", "-f", "json").expect(0)
+    counts = json.loads(done.stdout)["labels"]
+    assert (counts["used"], counts["stale"], counts["unknown"]) == (3, 0, 0)
+    run("ae-grade", file, "--labels", tmp_path / "labels.jsonl", "-o", tmp_path / "final.jsonl").expect(0)
+    final = [json.loads(line) for line in (tmp_path / "final.jsonl").read_text().splitlines()]
+    page = opened(make_page(tmp_path, final), locale="en-GB").go("#id=b")
+    page.wait_for_selector(".verdict.human")
+    verdict = page.locator(".verdict.human").inner_text()
+    assert "overrules the graders" in verdict and "the reason of b" in verdict and "it is right" in verdict
+
+
 # --- trials -------------------------------------------------------------------------------------
 
 

@@ -40,6 +40,7 @@ READ_BY = {
     "--limit": ("html",),
     "--no-trajectories": ("html",),
     "--follow": ("html",),
+    "--labels": ("html",),
     "--all": ("markdown", "sft", "dpo"),
     "--against": ("dpo",),
     "--for": ("sft", "dpo"),
@@ -86,6 +87,7 @@ def parse_statuses(text: str) -> frozenset[str]:
 @count_option("--limit", least=1, help="html: list only the first N records; the figures are over all.")
 @click.option("--no-trajectories", is_flag=True, help="html: leave out the steps of the agents.")
 @click.option("--follow", is_flag=True, help="html: write the page again while the run goes on, until it has ended.")
+@click.option("--labels", metavar="FILE", help="html: a person's verdicts, to show beside those of the graders.")
 @click.option(
     "--all",
     "every",
@@ -115,6 +117,7 @@ def main(
     limit: int | None,
     no_trajectories: bool,
     follow: bool,
+    labels: str | None,
     every: bool,
     against: str | None,
     reader: str | None,
@@ -174,7 +177,7 @@ def main(
     given = {"--by": by is not None, "--raw-csv": raw_csv, "--limit": limit is not None, "--all": every}
     given |= {"--no-trajectories": no_trajectories, "--against": against is not None, "--for": reader is not None}
     given |= {"--failed": failed, "--status": statuses is not None, "--sort": sort is not None}
-    given |= {"--group-by": group_by is not None, "--follow": follow}
+    given |= {"--group-by": group_by is not None, "--follow": follow, "--labels": labels is not None}
     refuse_ignored(form, given, READ_BY)
     if failed and statuses is not None:
         raise UserError("--failed is --status fail,error,flaky,grader-error: give one of the two")
@@ -197,6 +200,9 @@ def main(
     if follow:
         if path in (None, "-") or output in (None, "-"):
             raise UserError("--follow needs a file of results, which may still be missing, and -o PAGE.html")
+        if labels is not None:
+            raise UserError("--labels needs a run that has ended: leave out --follow")
         del wishes["against"]
         return follow_results(Console(NAME, strict=strict, output=output), FORMS, str(path), str(output), wishes)
+    wishes["labels"] = labels
     return write_results(NAME, FORMS, form, path, output, progress=progress, strict=strict, **wishes)

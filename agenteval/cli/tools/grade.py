@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+import click
+
 from agenteval.agents.resume import refuse_another_kind
 from agenteval.cli.options import (
     append_options,
@@ -13,18 +15,45 @@ from agenteval.cli.options import (
     input_argument,
     output_option,
     progress_option,
+    refuse_without,
     strict_grading_option,
     verdict_options,
 )
 from agenteval.cli.tool import OF_GRADING, tool
-from agenteval.errors import FAILED, OK
+from agenteval.errors import FAILED, OK, UserError
 from agenteval.grading.resume import GradedRecords
 from agenteval.grading.run import GraderRun
 from agenteval.grading.verdict import check_gradable
+from agenteval.review.calibration import read_labels
+from agenteval.review.labels import LabelRules
 from agenteval.streams.console import Console
-from agenteval.streams.output import open_output
+from agenteval.streams.output import Output, open_output, write_record
 from agenteval.streams.source import Source, read_batches
 from agenteval.wire.records import Record
+
+
+def label_rules(labels: str, path: str | None, resume: bool, console: Console) -> LabelRules:
+    """The labels of a file, as what decides over verdicts."""
+    if resume:
+        raise UserError("--labels changes records that --resume keeps: grade first, then ae-grade GRADED --labels FILE")
+    if labels == "-" and path in (None, "-"):
+        raise UserError("RESULTS and --labels cannot both be stdin")
+    return LabelRules(read_labels(Source(labels), console))
+
+
+def apply_labels(rules: LabelRules, source: Source, target: Output, console: Console) -> int:
+    """Writes the records with the verdicts that they have, where no label decides; returns the exit code."""
+    target.open()
+    console.begin(None, "records")
+    for batch in read_batches(source, check_gradable, console, 1):
+        for record in batch:
+            target.begin()
+            write_record(target, rules(record), console)
+            console.advance(record["id"])
+    console.finish()
+    target.close()
+    console.say(rules.report())
+    return FAILED if console.refused else OK
 
 
 @tool("ae-grade", exit_status=OF_GRADING)
@@ -33,6 +62,7 @@ from agenteval.wire.records import Record
 @grader_options
 @verdict_options()
 @grade_failed_option
+@click.option("--labels", metavar="FILE", help="A person's verdicts, which stand over those of the graders.")
 @output_option
 @append_options
 @strict_grading_option
@@ -42,6 +72,7 @@ def main(
     output: str | None,
     append: bool,
     resume: bool,
+    labels: str | None,
     strict: bool,
     progress: bool | None,
     debug: bool,
@@ -66,9 +97,17 @@ def main(
     A record with `errors` (its agent failed) is not given to any grader and does not pass, unless
     --grade-failed. A grader that crashes, times out or prints nonsense costs only that record: it has no
     `score`, `graderError` says why, it is reported, and the exit code is 1.
+
+    --labels takes what a person has decided, in the page of a run or with ae-calibrate: where a record or
+    a trial (ID#N) has a label, it decides. `humanVerdict` has it, with what it overrules, and reports
+    count it. Without -g the verdicts that the records have are kept: nothing is graded again.
     """
     console = Console("ae-grade", progress=progress, strict=strict, output=output)
     source = Source(path)
+    rules = label_rules(labels, path, resume, console) if labels is not None else None
+    if rules and not graders["grader"]:
+        refuse_without("-g GRADER", "stream", "concurrency", "timeout", "grade_failed", "no_redact")
+        return apply_labels(rules, source, open_output(output, source, append=append, resume=False), console)
     graders["grader"] = graders["grader"] or checks_grader(source, console.say, required=True)
     refuse_another_kind(output if resume or append else None, "ae-grade")
     target = open_output(output, source, append=append, resume=resume)
@@ -83,8 +122,10 @@ def main(
         batches = read_batches(source, check_gradable, console, limit)
         return earlier.undone(batches) if earlier else batches
 
-    all_graded = run(undone, lambda graded: graded)
+    all_graded = run(undone, rules or (lambda graded: graded))
     target.close()
+    if rules:
+        console.say(rules.report())
     if earlier and (line := earlier.finish()):
         console.say(line)
     return OK if all_graded and not console.refused else FAILED

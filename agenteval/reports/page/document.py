@@ -23,8 +23,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = (
     *("dom", "numbers", "blocks", "location", "content", "images", "diff", "markdown", "hits"),
     *("steps", "record", "side_by_side"),
-    *("plots", "overview", "columns", "comparison", "ranking", "table", "filters", "export", "follow"),
-    *("keys", "main"),
+    *("plots", "overview", "columns", "labels", "comparison", "ranking", "table", "filters", "export"),
+    *("follow", "keys", "main"),
 )
 POLICY = (
     "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; base-uri 'none'; "

@@ -115,6 +115,8 @@ class Overview:
         yield tile("Agents failed", whole(summary.agent_failures), f"of {counted(summary.records, noun)}")
         reasons = outcomes(ungraded=summary.ungraded, grader_errors=summary.grader_errors).strip(" ()")
         ungraded = summary.ungraded + summary.grader_errors
+        if summary.labelled:
+            yield tile("By a person", whole(summary.labelled), f"{summary.overruled:,} against the graders")
         yield tile("Ungraded", whole(ungraded), reasons or f"every {noun} has a grade")
         yield tokens_tile(summary)
         if (cost := summary.measured[COST]).count:
@@ -229,12 +231,14 @@ class RunFacts:
     def __init__(self) -> None:
         self._values: dict[str, Counter[str]] = {name: Counter() for name in FACTS}
         self._records = 0
-        self._start: Number | None = None
+        self.run = ""  # the id of the run, or of the first of several
+        self.start: Number | None = None
         self._end: Number | None = None
 
     def add(self, row: Row) -> None:
         """Adds one record."""
         self._records += 1
+        self.run = self.run or first_text(row.metadata or {}, ("runId",)) or ""
         for name, keys in FACTS.items() if row.metadata else ():
             metadata = row.metadata or {}
             value = agent_name(metadata) if name == "Agent" else first_text(metadata, keys)
@@ -243,7 +247,7 @@ class RunFacts:
                 counter[value[: 2 * LONGEST_FACT]] += 1
         for timing in (attempt.timing for attempt in row.attempts):
             if timing.start is not None and 0 < timing.start < LATEST:
-                self._start = timing.start if self._start is None else min(self._start, timing.start)
+                self.start = timing.start if self.start is None else min(self.start, timing.start)
             if timing.end is not None and 0 < timing.end < LATEST:
                 self._end = timing.end if self._end is None else max(self._end, timing.end)
 
@@ -264,7 +268,7 @@ class RunFacts:
             values = [one_line(value, LONGEST_FACT)[:LONGEST_FACT] for value, _ in counter.most_common()]
             if values:
                 facts.append((name + ("s" if len(values) > 1 else ""), first_few(values, SHOWN_VALUES)))
-        for name, at in (("Started", self._start), ("Ended", self._end)):
+        for name, at in (("Started", self.start), ("Ended", self._end)):
             if at is not None:
                 facts.append((name, time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at / 1000))))
         return facts

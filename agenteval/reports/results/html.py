@@ -1,6 +1,6 @@
 """html: a page to look through the results or trials: overview, table, every step; one file"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 
 from agenteval import __version__
@@ -10,7 +10,9 @@ from agenteval.reports.page.overview import Overview, status_counts
 from agenteval.reports.page.rows import STATUSES, PageRow, search_text
 from agenteval.reports.reader import RowReader
 from agenteval.streams.jsonl import decode_record, encode
-from agenteval.wire.row import RowWithCalls
+from agenteval.wire.calibration import Label
+from agenteval.wire.records import Record
+from agenteval.wire.row import Row, RowWithCalls
 
 
 def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
@@ -21,10 +23,12 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     rows, texts = document.ChunkWriter("rows"), document.ChunkWriter("texts")
 
     listed = bytearray()  # of each record, whether it is one of those that were asked for
+    labels = GivenLabels(context.labels or {})
 
     def add(line: bytes) -> tuple[PageRow, str]:
         row = results.row(line, RowWithCalls)
         listed.append(context.lists(row.status))
+        labels.add(row)
         return overview.add(row), search_text(row)
 
     lines = results.lines(add, twice=True)
@@ -50,6 +54,8 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
         "statuses": status_counts(overview.statuses, STATUSES),
         "trajectories": context.trajectories,
         "running": context.following and context.following.shown(overview.records),
+        "givenLabels": labels.used,
+        "run": overview.facts.run or f"{context.source} {overview.facts.start or ''}",
     }
     yield document.inline_json("overview", data)
     yield parts.script.encode()
@@ -60,6 +66,35 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     yield from room.finish()
     yield parts.tail.encode()
     document.say_what_is_missing(found, min(limit, found), room.left_out, context)
+    if left_out := labels.left_out():
+        context.say(left_out)
+
+
+class GivenLabels:
+    """The labels of a file that are for answers of this one."""
+
+    def __init__(self, labels: Mapping[str, Label]) -> None:
+        self._labels, self._seen = labels, set[str]()
+        self.used: Record = {}
+
+    def add(self, row: Row) -> None:
+        """Takes the labels of a record."""
+        for attempt in row.attempts if self._labels else ():
+            name = row.name_of(attempt)
+            label = self._labels.get(name)
+            if label is not None:
+                self._seen.add(name)
+                if label.is_for(attempt.output):
+                    self.used[name] = {"pass": label.verdict, "note": label.note, "outputHash": label.output_hash}
+
+    def left_out(self) -> str | None:
+        """Says how many labels are not shown, and why; None if all are."""
+        counts = [
+            (len(self._seen) - len(self.used), "for another output than the record has"),
+            (len(self._labels) - len(self._seen), "for an id that is not among the records"),
+        ]
+        parts = ", ".join(f"{count:,} {why}" for count, why in counts if count)
+        return f"labels that the page does not show: {parts}" if parts else None
 
 
 def _without_trajectories(line: bytes) -> bytes:

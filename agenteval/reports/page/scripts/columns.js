@@ -79,6 +79,7 @@ function columnsOf(data, rows) {
     return column;
   });
   const verdicts = verdictColumns(data, rows);
+  columns.splice(1, 0, { ...LABEL_COLUMN });
   const at = columns.findIndex(({ name }) => ['duration', 'tokens', 'cost', 'steps', 'preview'].includes(name));
   columns.splice(at < 0 ? columns.length : at, 0, ...verdicts);
   return columns;

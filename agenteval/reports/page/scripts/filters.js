@@ -12,6 +12,7 @@ function conditionsOf(filter, page) {
   sideConditions(filter, page.data).forEach((test, key) => conditions.set(key, test));
   if (group !== undefined) conditions.set('category', (row) => row.groups.includes(group) || (group === 'none' && !row.groups.length));
   if (tool !== undefined) conditions.set('tool', (row) => row.tools.includes(tool));
+  if (filter.has('label') && page.labels) conditions.set('label', (row) => labelStates(row, page.labels).has(filter.get('label')));
   if (words.length) conditions.set('q', (row) => words.every((word) => row.text.includes(word)) || page.foundInSteps(row));
   for (const [key, value] of filter) {
     if (!isVerdictKey(key)) continue;
@@ -57,9 +58,10 @@ function sorted(rows, columns, asked) {
 
 // How many rows each value of a filter would list, given the other filters.
 class Counts {
-  constructor(verdicts) {
+  constructor(verdicts, labels) {
     this.verdicts = verdicts;
-    this.byKey = new Map(['status', 'category', 'tool', ...verdicts.map(({ name }) => name)].map((key) => [key, new Map()]));
+    this.labels = labels; // if there are any
+    this.byKey = new Map(['status', 'category', 'tool', 'label', ...verdicts.map(({ name }) => name)].map((key) => [key, new Map()]));
   }
 
   add(row, missed) {
@@ -71,6 +73,7 @@ class Counts {
     if (takes('status')) up('status', row.status);
     if (takes('category')) (row.groups.length ? row.groups : ['none']).forEach((group) => up('category', group));
     if (takes('tool')) row.tools.forEach((tool) => up('tool', tool));
+    if (this.labels && takes('label')) labelStates(row, this.labels).forEach((state) => up('label', state));
     for (const { name, field, place } of this.verdicts) if (takes(name)) up(name, verdictState(row[field][place]));
   }
 
@@ -95,6 +98,8 @@ class Toolbar {
     this.selects = [];
     this.groups = this.choice(`All ${clip(data.by, 30)} values`, 'category', clip(data.by, 30));
     this.tools = this.choice('All tools', 'tool', 'Tool');
+    this.labels = this.choice('All labels', 'label', 'Label');
+    for (const [state, text] of LABEL_FILTERS) this.addOption(this.labels, state, text);
     this.verdicts = el('div', { class: 'toolbar-row verdict-filters', id: 'verdict-filters', hidden: true });
     this.more = button('Graders and checks', () => { this.showVerdicts(this.verdicts.hidden); page.apply(); }, { class: 'small', hidden: true, 'aria-expanded': 'false', 'aria-controls': 'verdict-filters' });
     this.sides = sideChoices(data, page);
@@ -103,7 +108,7 @@ class Toolbar {
     this.count = el('span', { class: 'dim', role: 'status', id: 'count' });
     this.tail = el('div', { class: 'toolbar-tail' });
     this.element = el('div', { id: 'toolbar', role: 'search' },
-      el('div', { class: 'toolbar-row' }, this.search, this.deep, this.sides, this.groups, this.tools, this.more, this.clear),
+      el('div', { class: 'toolbar-row' }, this.search, this.deep, this.sides, this.groups, this.tools, this.labels, this.more, this.clear),
       this.verdicts,
       el('div', { class: 'toolbar-row' }, el('div', { class: 'chips', role: 'group', 'aria-label': 'Status' }, statuses), this.count, this.tail));
     new ResizeObserver(() => document.documentElement.style.setProperty('--toolbar-height', `${this.element.offsetHeight}px`)).observe(this.element);
@@ -175,6 +180,7 @@ class Toolbar {
       select.classList.toggle('active', selected > 0);
     }
     showSides(this.sides, filter);
+    this.labels.hidden = !(this.page.labels && this.page.labels.size);
     this.deep.hidden = !filter.has('q');
     this.deep.setAttribute('aria-pressed', String(filter.has('deep')));
     this.clear.hidden = !Array.from(filter.keys()).some((key) => !['sort', 'a', 'b'].includes(key));

@@ -7,6 +7,7 @@ const KEYS = [
   ['/', 'search'],
   ['e', 'unfold everything in the open record'],
   ['r', 'show the text of the open record raw, or as Markdown'],
+  ['p f u', 'while labelling: pass, fail or unsure'],
   ['?', 'this list'],
 ];
 
@@ -48,6 +49,8 @@ function handleKey(event, page) {
     r: () => (page.isOpen() ? document.getElementById('raw-text').click() : null),
     Enter: () => (event.target.closest('a, button, summary') ? null : page.openCurrent()),
   };
+  const bar = page.labelling && page.isOpen() ? document.querySelector('.record-head .label-bar') : null;
+  for (const word of bar ? Object.keys(LABEL_NAMES) : []) actions[word[0]] = () => { bar.choose(word); };
   const inTable = event.target.closest('table.rows');
   if (inTable && event.key === 'ArrowDown') actions.ArrowDown = actions.j;
   if (inTable && event.key === 'ArrowUp') actions.ArrowUp = actions.k;

@@ -4,7 +4,7 @@
 const PLACE_KEYS = ['trial', 'step'];
 // Graders and checks are filtered by keys of their own: #grader.judge=fail&check.tests=pass
 const VERDICT_KEY = /^(?:grader|check)\../;
-const FILTER_KEYS = ['status', 'passes', 'fails', 'category', 'tool', 'q', 'deep', 'sort', 'a', 'b'];
+const FILTER_KEYS = ['status', 'passes', 'fails', 'category', 'tool', 'label', 'q', 'deep', 'sort', 'a', 'b'];
 
 function isVerdictKey(key) {
   return key !== null && VERDICT_KEY.test(key);

@@ -28,6 +28,8 @@ class Page {
     this.deepFound = { query: null, rows: new Map(), done: true };
     this.panel = document.getElementById('record');
     this.opened = null; // the row that the panel shows
+    this.labels = data.kind === 'comparison' ? null : new LabelStore(data);
+    this.labelling = false; // whether verdicts are hidden until the person has decided
     this.columns = []; // all there are; the table has those that are shown
     this.chosenColumns = storedColumns();
   }
@@ -110,7 +112,7 @@ class Page {
     this.searchSteps();
     const sort = filter.get('sort') || '';
     if (Array.from(filter.keys()).some(isVerdictKey)) this.toolbar.showVerdicts(true);
-    const counts = new Counts(this.toolbar.counted());
+    const counts = new Counts(this.toolbar.counted(), this.labels && this.labels.size ? this.labels : null);
     const found = filtered(this.rows, conditionsOf(filter, this), (row, missed) => counts.add(row, missed));
     this.listed = sort ? sorted(found, this.columns, sort) : found;
     this.table.showSort(sort.replace(/^-/, ''), sort.startsWith('-'));
@@ -128,9 +130,12 @@ class Page {
 
   // Shows the columns that were asked for, and of the others as many as leave room for the text.
   fitColumns() {
+    const label = this.columns.find(({ name }) => name === 'label');
+    if (label) label.hidden = !this.labelling && !this.labels.size;
     let shown = shownColumns(this.columns, this.chosenColumns);
+    if (this.labelling) shown = shown.filter(({ name, kind }) => kind !== 'verdict' && !REVEALING.includes(name));
     this.table.setColumns(shown);
-    if (this.data.kind !== 'comparison' && !matchMedia('(max-width: 700px)').matches) {
+    if (this.data.kind !== 'comparison' && !this.labelling && !matchMedia('(max-width: 700px)').matches) {
       for (const dropped of droppable(shown, this.chosenColumns)) {
         if (this.table.heads.at(-1).offsetWidth >= LEAST_TEXT) break;
         shown = shown.filter((column) => column !== dropped);
@@ -151,6 +156,45 @@ class Page {
       button('Clear the filter', () => this.clear()),
       deep && button('Search steps too', () => this.set('deep', '1')),
     ];
+  }
+
+  // --- labels ---
+
+  // Whether the verdicts on a row, or on one of its trials, are hidden.
+  isBlind(row) {
+    return this.labelling && answersOf(row).some(([name]) => !this.labels.get(name));
+  }
+
+  label(on) {
+    this.labelling = on;
+    document.body.classList.toggle('labelling', on);
+    this.labelButton.setAttribute('aria-pressed', String(on));
+    this.labelsChanged();
+    if (on && !this.isOpen() && this.listed.length) this.open(this.listed.find((row) => this.isBlind(row)) || this.listed[0]);
+  }
+
+  // Shows what has changed: bars, verdicts that may be seen now, the table and the counts.
+  labelsChanged() {
+    this.panel.querySelectorAll('.label-bar').forEach((bar) => bar.refresh());
+    this.showVerdicts();
+    const { size } = this.labels;
+    this.saveLabels.hidden = !size;
+    this.saveLabels.textContent = `Download ${plural(size, 'label')}`;
+    this.fitColumns();
+    this.apply();
+  }
+
+  showVerdicts() {
+    if (!this.labels || !this.opened) return;
+    const names = new Set(answersOf(this.opened).map(([name]) => name));
+    this.panel.querySelectorAll('[data-verdict-of]').forEach((part) => {
+      const name = part.dataset.verdictOf;
+      part.hidden = this.labelling && (names.has(name) ? !this.labels.get(name) : this.isBlind(this.opened));
+    });
+  }
+
+  showLabelBar(bar) {
+    this.panel.querySelector('.record-head')?.append(bar);
   }
 
   // --- search in all steps ---
@@ -267,11 +311,13 @@ class Page {
     this.table.draw(true);
     const head = this.panelHead(wanted);
     this.panel.replaceChildren(head, el('p', { class: 'dim loading', text: 'Loading…' }));
+    this.showVerdicts();
     this.panel.scrollTop = 0;
     this.panel.querySelector('h2').focus({ preventScroll: true });
     const body = await this.recordBody(wanted);
     if (this.opened === wanted) {
       this.panel.replaceChildren(head, el('div', { class: 'record-body' }, body));
+      this.showVerdicts();
       this.goToPlace();
     }
     document.documentElement.dataset.opened = String(wanted.index);
@@ -329,7 +375,7 @@ class Page {
     raw.id = 'raw-text';
     const wide = button('Widen', () => document.body.classList.toggle('wide'), { class: 'small wide-only' });
     return el('div', { class: 'record-head' },
-      el('div', { class: 'record-line' }, statusBadge(row.status), title, row.groups.length > 0 && el('span', { class: 'tag', text: clip(row.groups.join(', '), 60) })),
+      el('div', { class: 'record-line' }, this.labels ? tellsVerdict(statusBadge(row.status), row.id) : statusBadge(row.status), title, row.groups.length > 0 && el('span', { class: 'tag', text: clip(row.groups.join(', '), 60) })),
       el('div', { class: 'record-actions' },
         button('↑', () => this.move(-1), { class: 'small', 'aria-label': 'Previous record', title: 'k' }),
         button('↓', () => this.move(1), { class: 'small', 'aria-label': 'Next record', title: 'j' }),
@@ -350,6 +396,8 @@ class Page {
     const list = document.getElementById('list');
     await readValues('rows', (values) => this.takeRows(values));
     this.columns = columnsOf(this.data, this.rows);
+    const label = this.columns.find(({ name }) => name === 'label');
+    if (label) label.key = (row) => [...labelStates(row, this.labels)].filter((state) => state !== 'none').join();
     this.table = new RowTable(shownColumns(this.columns, this.chosenColumns), this);
     this.toolbar.tail.append(...this.listActions());
     if (this.data.kind === 'trials') showTrialsCard(this);
@@ -384,7 +432,10 @@ class Page {
   listActions() {
     const copy = button('Copy', () => copyListed(this, copy), { class: 'small', title: 'Copy the records that are listed, as JSON Lines' });
     const save = button('Download', () => downloadListed(this), { class: 'small', title: 'Download the records that are listed, as JSON Lines' });
-    return [columnMenu(this), copy, save];
+    if (!this.labels) return [columnMenu(this), copy, save];
+    this.labelButton = button('Label records', () => this.label(!this.labelling), { class: 'small', 'aria-pressed': 'false', title: 'Say of each record whether it passes, without seeing the graders’ verdict first' });
+    this.saveLabels = button(`Download ${plural(this.labels.size, 'label')}`, () => download('labels.jsonl', this.labels.lines()), { class: 'small', hidden: !this.labels.size, title: 'labels.jsonl, for ae-calibrate --labels and ae-grade --labels' });
+    return [this.labelButton, this.saveLabels, columnMenu(this), copy, save];
   }
 
   async showLimits() {

@@ -39,7 +39,7 @@ function runStatus(run) {
 
 function factList(facts) {
   const known = facts.filter(([, value]) => value !== '' && value !== null && value !== undefined);
-  return known.length ? el('dl', { class: 'facts' }, known.map(([name, value]) => el('div', null, el('dt', { text: name }), el('dd', { text: clip(String(value), 300) })))) : null;
+  return known.length ? el('dl', { class: 'facts' }, known.map(([name, value]) => el('div', { class: `fact-${name.toLowerCase().replace(/\W/g, '-')}` }, el('dt', { text: name }), el('dd', { text: clip(String(value), 300) })))) : null;
 }
 
 function runFacts(run) {
@@ -110,14 +110,33 @@ function verdictItem(name, verdict) {
     verdict.outcome && Object.keys(verdict.outcome).length > 0 && disclosure('Outcome', () => valueBlock(verdict.outcome)));
 }
 
+// What a person has decided over the graders, with ae-grade --labels.
+function humanItem(human) {
+  const said = human.overrules !== null && typeof human.overrules === 'object' ? human.overrules : null;
+  const before = said && (typeof said.graderError === 'string' ? `the grader had erred: ${said.graderError}`
+    : typeof said.pass === 'boolean' ? `the graders had said ${said.pass ? 'pass' : 'fail'}${isNumber(said.score) ? ` (${scoreText(said.score)})` : ''}${said.reasoning ? `: ${said.reasoning}` : ''}` : 'it had no verdict');
+  return el('li', { class: `verdict human ${human.pass ? 'pass' : 'fail'}` },
+    el('div', { class: 'verdict-head' }, statusBadge(human.pass ? 'pass' : 'fail'), el('b', { text: 'a person' }), said && el('span', { class: 'tag', text: 'overrules the graders' })),
+    human.note && proseBlock(String(human.note)),
+    before && el('p', { class: 'note', dir: 'auto', text: clip(before, 2000) }));
+}
+
+// The verdict of the graders, without what a person has said.
+function gradersVerdict(run) {
+  const human = run.humanVerdict !== null && typeof run.humanVerdict === 'object' ? run.humanVerdict : {};
+  if (human.overrules !== null && typeof human.overrules === 'object') return typeof human.overrules.pass === 'boolean' ? human.overrules : null;
+  return run.graderError ? null : verdictOf(run);
+}
+
 function verdictList(run) {
   const items = [];
+  if (run.humanVerdict !== null && typeof run.humanVerdict === 'object') items.push(humanItem(run.humanVerdict));
   const verdict = verdictOf(run);
   const graders = run.scores !== null && typeof run.scores === 'object' ? Object.entries(run.scores) : [];
   if (run.graderError) {
     const why = typeof run.graderError === 'string' ? run.graderError : (verdict && verdict.reasoning) || 'The grader erred.';
     items.push(el('li', { class: 'verdict grader-error' }, el('div', { class: 'verdict-head' }, statusBadge('grader-error')), textBlock(String(why))));
-  } else if (verdict && runStatus(run) !== 'error') items.push(verdictItem(graders.length > 1 ? 'all graders' : '', verdict));
+  } else if (verdict && runStatus(run) !== 'error' && !(run.humanVerdict && run.humanVerdict.overrules)) items.push(verdictItem(graders.length > 1 ? 'all graders' : '', verdict));
   for (const [name, grade] of graders) if (grade !== null && typeof grade === 'object') items.push(verdictItem(name, grade));
   return items.length ? section(graders.length ? 'Verdicts' : 'Verdict', el('ul', { class: 'verdicts' }, items)) : null;
 }
@@ -132,8 +151,12 @@ function promptSection(record) {
   return parts.length ? section(turns.length > 1 ? `Prompt, ${turns.length} turns` : 'Prompt', parts) : null;
 }
 
+function outputOf(run) {
+  return typeof run.output === 'string' ? run.output : '';
+}
+
 function answerSection(run) {
-  const output = typeof run.output === 'string' ? run.output : '';
+  const output = outputOf(run);
   return section('Answer', output ? proseBlock(output) : el('p', { class: 'none', text: 'The answer is empty.' }));
 }
 
@@ -142,9 +165,12 @@ function rawSection(line) {
   return el('div', { class: 'raw' }, copy, disclosure('Raw JSON', () => textBlock(indentJson(line), paintJson)));
 }
 
-function runParts(run, scale, link) {
+// What is known of one run of an agent; `name` is that of its label, if it can have one.
+function runParts(run, scale, link, name) {
   const stderr = typeof run.stderr === 'string' && run.stderr ? disclosure('stderr', () => textBlock(run.stderr)) : null;
-  return [runFacts(run), errorList(run), verdictList(run), answerSection(run), stderr, section('Timeline', timeline(run, scale, link))];
+  const [facts, verdicts] = [runFacts(run), verdictList(run)];
+  if (name !== undefined) for (const part of [verdicts, facts && facts.querySelector('.fact-score')]) tellsVerdict(part, name);
+  return [facts, errorList(run), verdicts, answerSection(run), stderr, section('Timeline', timeline(run, scale, link))];
 }
 
 // The parts of a record and the steps of its agent, to jump to.
@@ -163,7 +189,8 @@ function outline(parts, run, link) {
 function resultBody(record, line, row, page) {
   const link = (step) => page.addressOf(row.id, { step });
   const notes = record.metadata && Object.keys(record.metadata).length ? disclosure('Metadata', () => valueBlock(record.metadata)) : null;
-  const [facts, ...parts] = runParts(record, undefined, link);
+  const [facts, ...parts] = runParts(record, undefined, link, row.id);
+  page.showLabelBar(labelBar(page, row.id, outputOf(record), gradersVerdict(record)));
   const content = [promptSection(record), ...parts].filter(Boolean);
   return [outline(content, record, link), el('div', { class: 'record-parts' }, page.hitsIn(record), facts, content, notes, rawSection(line))];
 }

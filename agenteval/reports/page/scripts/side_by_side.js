@@ -2,10 +2,11 @@
 
 const MOST_COLUMNS = 8; // that are shown at once
 
-function runColumn({ title, run, link, number }, scale) {
+function runColumn({ title, run, link, number, name, bar }, scale) {
   return el('section', { class: 'run-column', 'aria-label': title, 'data-trial': number },
-    el('h3', { class: 'run-title' }, el('span', { text: clip(title, 200) }), statusBadge(runStatus(run))),
-    runParts(run, scale, link));
+    el('h3', { class: 'run-title' }, el('span', { text: clip(title, 200) }), name === undefined ? statusBadge(runStatus(run)) : tellsVerdict(statusBadge(runStatus(run)), name)),
+    bar,
+    runParts(run, scale, link, name));
 }
 
 function sideBySide(runs) {
@@ -28,8 +29,10 @@ function trialsBody(record, line, row, page) {
   const marks = el('ol', { class: 'trial-marks', 'aria-label': 'Trials' }, trials.slice(0, 200).map((trial, at) => el('li', null, el('a', { href: page.addressOf(row.id, { trial: trial.trialNum ?? at + 1 }), title: `To trial ${trial.trialNum ?? at + 1}` }, statusBadge(runStatus(trial), String(trial.trialNum ?? at + 1))))));
   const runs = trials.map((trial, at) => {
     const number = trial.trialNum ?? at + 1;
-    return { title: `Trial ${number}`, number, run: { ...trial, input: record.input }, link: (step) => page.addressOf(row.id, { trial: number, step }) };
+    const name = `${row.id}#${number}`;
+    return { title: `Trial ${number}`, number, name, bar: labelBar(page, name, outputOf(trial), gradersVerdict(trial)), run: { ...trial, input: record.input }, link: (step) => page.addressOf(row.id, { trial: number, step }) };
   });
+  tellsVerdict(marks, row.id);
   const curve = (values) => (values !== null && typeof values === 'object' ? Object.entries(values) : []);
   const facts = factList([
     ['Pass rate', percentText(record.passRate)],
@@ -39,6 +42,7 @@ function trialsBody(record, line, row, page) {
     ['Agent', record.metadata && record.metadata.agent],
     ['Model', record.metadata && record.metadata.model],
   ]);
+  facts?.querySelectorAll('[class^="fact-pass"]').forEach((fact) => tellsVerdict(fact, row.id));
   const notes = record.metadata && Object.keys(record.metadata).length ? disclosure('Metadata', () => valueBlock(record.metadata)) : null;
   return [page.hitsIn(record), marks, facts, promptSection(record), sideBySide(runs), notes, rawSection(line)].flat();
 }
