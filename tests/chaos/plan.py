@@ -84,7 +84,7 @@ def _draw_options(plan: Plan, rng: random.Random) -> list[str]:
         return [*options, "-t", TIMEOUT, *(["--keep-order"] if plan.shape == "ray" and rng.random() < 0.5 else [])]
     if plan.shape == "ray":
         options = []
-    options += ["-t", TIMEOUT, "--max-output", "200K"]
+    options += ["-t", TIMEOUT, "--max-output", "200K", "--keep-going"]  # also if all that were drawn fail alike
     if plan.graders:
         options += ["--grader-timeout", TIMEOUT]
     if plan.tool == "ae-trials":
