@@ -236,7 +236,7 @@ def test_strict_stops_at_the_first() -> None:
     ("args", "message"),
     [
         (["/nowhere"], "ae-format: /nowhere: No such file or directory\n"),
-        (["/"], "ae-format: /: is a directory\n"),
+        (["/"], "ae-format: /: is a directory; name a file of records\n"),
         (["-f", "xml"], "ae-format: Invalid value for "),
     ],
 )

@@ -627,4 +627,4 @@ def test_wrong_schemas_are_refused_at_once(tmp_path: Path) -> None:
         ("x.json", "No such file"),
     ):
         run("ae-headless", "-s", name, cwd=tmp_path).expect(2).says(why)
-    run("ae-headless", cwd=tmp_path).expect(2).says("--schema")
+    run("ae-headless", cwd=tmp_path).expect(2).says("Missing option -s")

@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
             "-o report.xlsx: no form has this extension; choose one with -f: atif, csv",
         ),
         (["ae-format", "-o", "report.json"], "choose one with -f: atif, csv"),
-        (["ae-compare", "graded.jsonl", "-o", "report.pdf"], "choose one with -f: html, json, markdown, table"),
+        (["ae-compare", "graded.jsonl", "-o", "report.pdf"], "choose one with -f: html, json, markdown, svg, table"),
         (["ae-score", "-o", "evaluation.csv"], "choose one with -f: json, markdown, table"),
         (["ae-calibrate", "-o", "sample.html"], "choose one with -f: json, markdown"),
         (["ae-plan", "-o", "plan.md"], "choose one with -f: json, text"),
