@@ -370,8 +370,8 @@ class Journal:
                 return
             if not self._lines:
                 self._close_file()
-                self._file = None
                 self._unlink()
+                self._file = None
                 return
             self._compact(at_least=0)
             self._file.sync()
@@ -394,8 +394,10 @@ class Journal:
                 self._unlink()
 
     def _unlink(self) -> None:
-        if os.path.lexists(self.path):
-            os.unlink(self.path)
+        """Removes the file, and the one that took its place if another program wrote into it."""
+        for path in {self.path, self._file.place if self._file else self.path}:
+            if os.path.lexists(path):
+                os.unlink(path)
 
     def _close_file(self) -> None:
         if self._file is not None:

@@ -84,17 +84,15 @@ class GradedRecords:
     def finish(self) -> str | None:
         """Puts the output in order once all is graded; returns what was done, None if it had no record before."""
         new = (
-            (offset, len(line))
-            for offset, line in lines_of(self.output.absolute, self._size, follow=True)
-            if line.strip()
+            (offset, len(line)) for offset, line in lines_of(self.output.place, self._size, follow=True) if line.strip()
         )
         gone = [one for id, left in self._left.items() if id not in self._seen for one in left]
         wanted = [(one.offset, one.size) if one else next(new) for one in self._order]
         wanted += [(one.offset, one.size) for one in gone]
         replaced = any(left for id, left in self._left.items() if id in self._seen)
         if replaced or any(later < earlier for earlier, later in pairwise(wanted)):
-            rewrite(self.output.absolute, wanted)
-        os.utime(self.output.absolute)  # also if nothing was left to do: make compares times
+            rewrite(self.output.place, wanted)
+        os.utime(self.output.place)  # also if nothing was left to do: make compares times
         if not self._size:
             return None
         parts = [f"{count:,} {what}" for what, count in sorted(self.done.items(), key=lambda item: item[0] != "kept")]

@@ -157,6 +157,16 @@ class Output:
         output.fd, output._file = fd, OutputFile(fd, output.absolute, path)
         return output
 
+    @property
+    def keeps_offsets(self) -> bool:
+        """Whether every record is where it was written, in this file or in the one that took its place."""
+        return self._file is None or self._file.keeps_offsets
+
+    @property
+    def place(self) -> str:
+        """Where the records are: another file if this one was removed, or another program wrote into it."""
+        return self._file.path if self._file is not None else self.absolute
+
     def open(self) -> None:
         """Opens the file, and creates directories that are missing.
 
@@ -281,9 +291,9 @@ class Output:
         if self.durable and file.problems:
             file.sync()
         self._unsynced = False
-        if self.resumed and not file.problems:
-            drop_superseded(self.absolute, self.replaced, self.order)
-            os.utime(self.absolute)  # also if nothing was left to do: make compares times
+        if self.resumed and file.keeps_offsets:
+            drop_superseded(file.path, self.replaced, self.order)
+            os.utime(file.path)  # also if nothing was left to do: make compares times
         return file.problems
 
     def _lock_file(self) -> None:
@@ -348,6 +358,7 @@ class OutputFile:
         self.fd, self.path, self.name = fd, path, name
         self.problems: list[str] = []
         self._named = False  # whether its name is on the disk
+        self.keeps_offsets = True  # whether every record is where it was written, also in a new file
         self.own_all()
 
     def own_all(self) -> None:
@@ -381,6 +392,7 @@ class OutputFile:
             self._note("was cut short by another program: records are missing in it, whose prompts --resume runs again")
             if status.st_size and os.pread(self.fd, 1, status.st_size - 1) != b"\n":
                 os.write(self.fd, b"\n")  # the next record must not become a part of a line that was cut off
+            self.keeps_offsets = False
             self.own_all()
         self.size = os.fstat(self.fd).st_size
 
@@ -412,6 +424,7 @@ class OutputFile:
                 start += len(piece)
         os.dup2(new, self.fd, inheritable=False)
         os.close(new)
+        self.keeps_offsets = self.keeps_offsets and len(self.own) == 1
         self.path, self._named = path, False
         self.own_all()
         return path

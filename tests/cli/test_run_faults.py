@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tool import BIN, Record, jsonl, read, run, write
+from tests.support.tool import BIN, Record, jsonl, read, run, script, write
 from tests.support.watching import Running, until
 
 TOOLS = [["ae-run"], ["ae-capture"], ["ae-trials", "-k", "1"]]
@@ -264,3 +264,18 @@ def test_two_runs_do_not_share_a_workspace(tmp_path: Path) -> None:
     made = {path.name: [file.name for file in path.iterdir()] for path in (tmp_path / "ws").glob("prompt-*")}
     assert made == {**{f"prompt-{n}": ["first"] for n in range(4)}, "prompt-other": ["second"]}
     run("ae-run", "prompts", *second, cwd=tmp_path).expect(0, stderr="")
+
+
+def test_an_output_that_is_removed_while_a_record_is_replaced(tmp_path: Path) -> None:
+    """The new file has each id once: the record that was graded again has taken the place of the old one."""
+    out = tmp_path / "out.jsonl"
+    results = [{"id": name, "input": "x", "output": "x", "trajectory": []} for name in "ab"]
+    write(tmp_path / "results.jsonl", *results)
+    broken = script(tmp_path / "grader", f'cat >/dev/null; test -e {tmp_path}/fixed || exit 1; rm -f {out}; echo "$OK"')
+    args = ("results.jsonl", "-g", broken, "-o", "out.jsonl", "--resume")
+    env = {"OK": '{"pass": true, "score": 1}'}
+    run("ae-grade", *args, cwd=tmp_path, env=env).expect(1)
+    (tmp_path / "fixed").touch()
+    done = run("ae-grade", *args, cwd=tmp_path, env=env).expect(1)
+    assert "was removed or replaced during the run" in done.stderr, done
+    assert [(record["id"], record["score"]["pass"]) for record in read(out)] == [("a", True), ("b", True)]

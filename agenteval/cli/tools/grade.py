@@ -20,7 +20,7 @@ from agenteval.cli.options import (
     verdict_options,
 )
 from agenteval.cli.tool import OF_GRADING, tool
-from agenteval.errors import FAILED, OK, UserError
+from agenteval.errors import FAILED, OK, CannotGoOn, UserError
 from agenteval.grading.resume import GradedRecords
 from agenteval.grading.run import GraderRun
 from agenteval.grading.verdict import check_gradable
@@ -123,7 +123,12 @@ def main(
         return earlier.undone(batches) if earlier else batches
 
     all_graded = run(undone, rules or (lambda graded: graded))
-    target.close()
+    try:
+        target.close()
+    except CannotGoOn:  # it was removed, for example, and is another file now
+        if earlier and target.keeps_offsets:
+            earlier.finish()
+        raise
     if rules:
         console.say(rules.report())
     if earlier and (line := earlier.finish()):
