@@ -192,7 +192,7 @@ def _check_output(this: Round, path: Path, before: bytes, done: Attempt, fault: 
     ordered = this.ordered and not ((killed or done.forged) and erred)
     this.note(checks.check_records(this.plan, records, complete=complete, ordered=ordered))
     whole = before[: before.rfind(b"\n") + 1]
-    moved = erred or this.ordered  # a prompt that was not run before comes between others
+    moved = erred or this.plan.ordered  # a prompt that was not run before comes between others
     if not fault.fails and not (checks.have_all(records, earlier, erred) if moved else after.startswith(whole)):
         this.note(["records that were in the output have been changed"])
 
