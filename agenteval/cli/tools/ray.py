@@ -37,7 +37,7 @@ from agenteval.wire.records import RUN_ID_VARIABLE
 SLOT_CPUS = 0.01  # agents wait for their provider most of the time
 LARGEST_WINDOW = 64  # agents that one worker has under way
 OF_NODES = f"/var/tmp/agenteval-{os.getuid()}"  # below it each run has its workspaces on a node
-OURS = ("-o", "--output", "--resume", "--append", "--overwrite", "--shard", "-j", "--concurrency", "--keep-order")
+OURS = ("-o", "--output", "--resume", "--append", "--overwrite", "--shard", "--keep-order")
 AGENT_TOOLS = ("ae-run", "ae-capture", "ae-trials")
 EXIT_1 = "finished, but records were refused or given up, or a filter exited with 1; they are reported"
 
@@ -245,8 +245,9 @@ def check_command(command: list[str] | None) -> list[str]:
     if not command:
         raise UserError("give a filter after --, such as: ae-ray prompts.jsonl -- ae-capture -s claude")
     own = command[: command.index("--")] if "--" in command else command
+    ours = (*OURS, "-j", "--concurrency") if command[0] in AGENT_TOOLS else OURS
     for word in own:
-        if word.partition("=")[0] in OURS:
+        if word.partition("=")[0] in ours:
             raise UserError(f"{word.partition('=')[0]} of {command[0]} would act on the nodes: put it before --")
     return command
 
