@@ -235,6 +235,12 @@ def test_workspaces_come_home(tmp_path: Path) -> None:
         worked_in = Path(record["rawLines"][0])
         assert record["metadata"]["runId"] in worked_in.parts and not worked_in.exists()
     refused("a,b", *args, "--shell", agent, cwd=tmp_path, says="home: holds files")
+    (tmp_path / "home" / "prompt-p0" / "more").touch()
+    again = (*args[:3], "--bring-workspaces", "home", "-o", "out", "--resume", *args[5:])
+    simulated("a,b", *again, "--shell", agent, cwd=tmp_path).expect(0)
+    assert not (tmp_path / "home" / "prompt-p0" / "more").exists(), "replaced, because it was brought by ae-ray"
+    (tmp_path / "home" / ".agenteval-workspaces").unlink()
+    refused("a,b", *again, "--shell", agent, cwd=tmp_path, says="home: holds files")
     without = ("prompts.jsonl", "--bring-workspaces", "new", "--", "ae-run", "--shell", "true")
     refused("a", *without, cwd=tmp_path, says="--bring-workspaces needs --workspace-dir")
 

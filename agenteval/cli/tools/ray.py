@@ -29,6 +29,7 @@ from agenteval.cluster.worker import PACK_VARIABLE, RUNS_VARIABLE, NodeWorker, W
 from agenteval.errors import UserError
 from agenteval.processes.pool import raise_on_signals
 from agenteval.streams.console import Console
+from agenteval.streams.files import replace_file
 from agenteval.streams.jsonl import decode_record, encode
 from agenteval.streams.output import open_output, refuse_to_replace
 from agenteval.streams.source import Source
@@ -38,6 +39,7 @@ SLOT_CPUS = 0.01  # agents wait for their provider most of the time
 LARGEST_WINDOW = 64  # agents that one worker has under way
 OF_NODES = f"/var/tmp/agenteval-{os.getuid()}"  # below it each run has its workspaces on a node
 OURS = ("-o", "--output", "--resume", "--append", "--overwrite", "--shard", "--keep-order")
+BROUGHT = ".agenteval-workspaces"  # marks a directory in which --resume may replace workspaces
 AGENT_TOOLS = ("ae-run", "ae-capture", "ae-trials")
 EXIT_1 = "finished, but records were refused or given up, or a filter exited with 1; they are reported"
 
@@ -207,6 +209,9 @@ def run_agents(
     clusters: list[RayCluster] = []
 
     def slots_of(run_id: str) -> Slots:
+        if bring_to is not None:
+            os.makedirs(bring_to, exist_ok=True)
+            replace_file(os.path.join(bring_to, BROUGHT), b"")
         raise_on_signals()  # a cluster that is being started is ended, too
         clusters.append(connect({**environment, RUN_ID_VARIABLE: run_id}, NodeWorker))
         return share.slots_for_agents(clusters[0], console)
@@ -231,7 +236,8 @@ def node_variables(address: str, bring_to: str | None, options: Mapping[str, Any
     if bring_to is not None:
         if options["workspace_dir"] is None:
             raise UserError("--bring-workspaces needs --workspace-dir, after --")
-        if os.path.isdir(bring_to) and os.listdir(bring_to) and not options["resume"]:
+        ours = options["resume"] and os.path.exists(os.path.join(bring_to, BROUGHT))
+        if os.path.isdir(bring_to) and os.listdir(bring_to) and not ours:
             raise UserError(f"--bring-workspaces {bring_to}: holds files; give a directory that is empty or new")
     places = {} if address == "local" else {RUNS_VARIABLE: OF_NODES}
     return {**places, **({PACK_VARIABLE: "1"} if bring_to is not None else {})}
