@@ -176,7 +176,7 @@ def to_settle(found: Difference) -> str:
         return f"{counted(found.n, 'prompt')} cannot tell, even if all change alike: at least {FEWEST} are needed"
     if least is None:
         return "every prompt or cluster changed alike: more of them would show it"
-    shows = f"{counted(found.n, 'prompt')} show {least * 100:.1f} points or more 4 times in 5"
+    shows = f"{counted(found.n, 'prompt')} detect only differences of {least * 100:.1f} points or more (80 % power)"
     if not found.change:
         return shows
     seen = f"the {points(found.change)} seen"
@@ -185,7 +185,7 @@ def to_settle(found: Difference) -> str:
     if needed <= found.n:
         return shows
     about = f"{round(needed, 2 - len(str(needed))):,} prompts"
-    return f"if {seen} are real (they may be 0), about {about} would show them 4 times in 5; {shows}"
+    return f"if {seen} are real (they may be 0), about {about} would show them (80 % power); {shows}"
 
 
 def times(found: Ratio, unit: Unit, what: str, trials: bool) -> str:

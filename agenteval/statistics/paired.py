@@ -34,9 +34,9 @@ class PairedTest(NamedTuple):
     interval: ConfidenceInterval | None = None
     p: float | None = None
     detectable: float | None = None
-    """The smallest true difference that this many prompts would show 4 times in 5."""
+    """The smallest true difference that this many prompts detect with 80 % power."""
     needed: int | None = None
-    """About how many prompts would show the difference that was seen, 4 times in 5."""
+    """About how many prompts would show the difference that was seen, with 80 % power."""
 
 
 def compare_paired(

@@ -53,9 +53,9 @@ class Difference(Wire, kw_only=True):
     ties: Count
     """Prompts on which the two are equal."""
     minimum_detectable_difference: float | None
-    """The smallest true difference this many prompts would show 4 times in 5; null if they show none."""
+    """The smallest true difference that this many prompts detect with 80 % power; null if they detect none."""
     prompts_needed: Count | None = None
-    """About how many prompts would show a true difference as large as the one seen 4 times in 5; null if over 1e6."""
+    """About how many prompts detect a true difference as large as the one seen with 80 % power; null if over 1e6."""
     p: Rate | None = None
     """Chance of a difference this large if there were none: mid-p McNemar of passes, paired t of other values."""
     adjusted_p: Rate | None = None

@@ -109,7 +109,11 @@ def tables(comparisons: int) -> tuple[list[str], list[Miss]]:
             misses.append(
                 f"plan, case {at}: {shown:.1%} shown, planned for 80 %, the goal is {LEAST_SHOWN:.0%} at least"
             )
-    lines += ["", "What so many prompts would show 4 times in 5 by two equal runs, and how often it is then shown:", ""]
+    lines += [
+        "",
+        "What so many prompts would show with 80 % power by two equal runs, and how often it is then shown:",
+        "",
+    ]
     lines += ["| prompts | rate | correlation | k | pairs | points | shown |", "|---|---|---|---|---|---|---|"]
     for at, would in enumerate(WOULD_SHOW):
         points, shown = share_would_show(*would, runs=comparisons, seed=at)

@@ -30,7 +30,7 @@ PROMPTS_SHOWN = 10
 MARKS = {PASS: "✅", FAIL: "❌", ERROR: "💥"}
 ESTIMATED = " An asterisk marks a cost that is estimated by the list price of the model, not a bill."
 MISSING_SHOWN = 20
-WOULD_SHOW = "Would show: the smallest difference this many prompts would show 4 times in 5."
+WOULD_SHOW = "Would show: the smallest difference that this many prompts detect with 80 % power."
 RESULTS_WON_BY = {
     "weighted": "the weighted score of quality, speed and reliability",
     "statistical": "the grader's score",
