@@ -263,7 +263,9 @@ def result_as_trial(result: Record) -> Record:
 def without_human_verdict(record: Record) -> Record:
     """Returns the record as its graders have graded it, if a person's labels were applied to it since."""
     if holds_trials(record):
-        if not any(HUMAN_VERDICT in trial for trial in record["trials"]):
+        trials = record["trials"]
+        labelled = isinstance(trials, list) and all(isinstance(trial, dict) for trial in trials)
+        if not labelled or not any(HUMAN_VERDICT in trial for trial in trials):
             return record
         answers = [without_human_verdict(trial_as_result(trial)) for trial in record["trials"]]
         return with_trials(record, [result_as_trial(answer) for answer in answers])

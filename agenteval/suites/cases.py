@@ -153,6 +153,14 @@ def object_of(raw: object, what: str) -> Record:
     return raw
 
 
+def list_of(raw: Record, field: str) -> list[Any]:
+    """Returns a list, empty if the field is missing; BadRecord if it is something else."""
+    found = raw.get(field) or []
+    if not isinstance(found, list):
+        raise BadRecord(f'"{field}" must be a list')
+    return found
+
+
 def turns(case: Case, messages: list[Any]) -> str | list[str]:
     """Returns what the user says in a chat; other messages cannot be expressed."""
     said: list[str] = []

@@ -96,6 +96,7 @@ def read_yaml(text: str) -> Document:
             data = None if node is None else loader.construct_document(node)
         finally:
             loader.dispose()
+        _refuse_cycles(data)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or one_line(str(error), 200)
@@ -107,6 +108,26 @@ def read_yaml(text: str) -> Document:
     if isinstance(node, yaml.SequenceNode):
         lists[""] = node
     return Document(data, {name: [item.start_mark.line + 1 for item in one.value] for name, one in lists.items()})
+
+
+def _refuse_cycles(value: Any) -> None:
+    """Raises ValueError if a value contains itself, as an alias inside of its anchor makes it."""
+    around: set[int] = set()
+    checked: set[int] = set()  # what many aliases stand for is looked at once
+
+    def look(one: Any) -> None:
+        inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        if not inner or id(one) in checked:
+            return
+        if id(one) in around:
+            raise ValueError("an alias refers to what contains it")
+        around.add(id(one))
+        for item in inner:
+            look(item)
+        around.remove(id(one))
+        checked.add(id(one))
+
+    look(value)
 
 
 def read_front_matter(path: str) -> tuple[dict[str, Any], str]:

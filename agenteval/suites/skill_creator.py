@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agenteval.errors import BadRecord, UserError
-from agenteval.suites.cases import Case, as_id, object_of, text_of
+from agenteval.suites.cases import Case, as_id, list_of, object_of, text_of
 from agenteval.suites.documents import Found, file_in, read_document, read_front_matter
 from agenteval.wire.records import SHOULD_TRIGGER
 
@@ -47,7 +47,7 @@ def fill(case: Case, raw: Any) -> None:
     case.fields = {"id": as_id(str(one.get("id", number))), "input": text_of(one, "prompt")}
     if expected := one.get("expected_output"):
         case.fields["hint"] = str(expected)
-    expectations = one.get("expectations") or one.get("assertions") or []
+    expectations = list_of(one, "expectations") or list_of(one, "assertions")
     for expectation in expectations:
         text = expectation if isinstance(expectation, str) else object_of(expectation, "an expectation").get("text")
         if not isinstance(text, str) or not text.strip():
@@ -55,7 +55,7 @@ def fill(case: Case, raw: Any) -> None:
         case.check("judge", rubric=text)
     if not expectations and expected:
         case.check("judge", rubric=f"The answer is as described: {expected}")
-    for file in one.get("files") or []:
+    for file in list_of(one, "files"):
         there = os.path.join(folder, str(file))
         if not os.path.exists(there):
             raise BadRecord(f"{there}: no such file")

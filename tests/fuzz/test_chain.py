@@ -50,6 +50,8 @@ def prompts(draw: st.DrawFn) -> list[Record]:
 def read(tools: ToolServer, args: tuple[str, ...], given_lines: bytes, *, lines: bool = False) -> Run:
     """Runs a tool on what another one has written, and asserts that it refuses no line of it."""
     done = expect_sound(tools.run(*args, stdin=given_lines), given_lines, lines=lines)
+    if done.code == 2 and b"no record is graded" in done.err:  # ae-plan has nothing to plan by
+        return done
     assert done.code in (0, 1) and not A_LINE.search(done.err), f"a line is refused{done}\n{given_lines[:3000]!r}"
     return done
 

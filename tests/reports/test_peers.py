@@ -70,7 +70,9 @@ def test_inspect_ai_reads_the_log(kind: str, tmp_path: Path) -> None:
     file.write_bytes(export("inspect", *KINDS[kind]).out)
     read = log.read_eval_log(str(file))
     answers = [(one["id"], trial.get("trialNum", 1)) for one in KINDS[kind] for trial in one.get("trials", [{}])]
-    assert all({"sample_init", "model"} <= {event.event for event in sample.events} for sample in read.samples)
+    for sample in read.samples:  # one in which the agent did nothing has no call of a model
+        kinds = {event.event for event in sample.events}
+        assert "sample_init" in kinds and ("model" in kinds or len(sample.messages) <= 1)
     assert read.status == "success" and [(sample.id, sample.epoch) for sample in read.samples] == answers
     assert log.read_eval_log(str(file), header_only=True).results == read.results
     assert len(log.read_eval_log_sample_summaries(str(file))) == len(answers)

@@ -399,3 +399,17 @@ def test_the_example_with_checks(tmp_path: Path) -> None:
     single = run("ae-capture", "-p", "say it", "--simple", "echo {}").expect(0).records
     assert [(one["id"], one["input"], one["output"]) for one in single] == [("prompt", "say it", "say it")]
     run("ae-capture", "-p", "x", "f.jsonl", "--simple", "echo {}").expect(2).says("-p beside f.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("tests:\n- {vars: {x: &a [*a]}}\n", "an alias refers to what contains it"),
+        ("prompts: &p [hi]\ntests:\n- {vars: {x: *p, y: *p}, assert: [{type: contains, value: hi}]}\n", None),
+    ],
+)
+def test_aliases_of_yaml(text: str, says: str | None, tmp_path: Path) -> None:
+    (tmp_path / "promptfooconfig.yaml").write_text(text)
+    done = run("ae-prompts", "promptfoo", "promptfooconfig.yaml", cwd=tmp_path)
+    assert "internal error" not in done.stderr and (says or "") in done.stderr, done
+    assert done.code in (0, 1, 2) and bool(done.records) == (says is None), done
