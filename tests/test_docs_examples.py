@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.test_sandbox import bubblewrap
 from tests.support.tool import ROOT, read, run
 
 PAGE = re.split(r"^## ", (ROOT / "docs" / "grading.md").read_text(), flags=re.MULTILINE)
@@ -102,6 +103,29 @@ echo '{"type": "item.completed", "item": {"id": "1", "type": "agent_message", "t
 """
 
 
+def stand_ins(folder: Path) -> str:
+    """Writes programs that answer like claude and codex, and returns the shell lines that put them on PATH."""
+    (folder / "bin").mkdir()
+    for name, source in {"claude": CLAUDE, "codex": CODEX}.items():
+        (folder / "bin" / name).write_text(source)
+        (folder / "bin" / name).chmod(0o755)
+    return "PATH=$PWD/bin:$PATH; HOME=$PWD/home; export PATH HOME; mkdir -p home\n"
+
+
+@bubblewrap
+def test_the_tutorial_ends_with_real_agents(tmp_path: Path) -> None:
+    """Its last commands, in the sandbox, with programs that answer like the real ones."""
+    ((_, last),) = [block for block in blocks(TUTORIAL[-1]) if block[0] == "console"]
+    (_, prompts), *_ = blocks(TUTORIAL[1])
+    file = prompts.partition("END\n")[0] + "END\n"
+    commands = re.sub(r"^\$ ", "", last, flags=re.MULTILINE)
+    run("/bin/sh", "-e", "-c", stand_ins(tmp_path) + file + commands, cwd=tmp_path, timeout=120).expect(0)
+    for name in ("claude", "codex"):
+        records = read(tmp_path / f"{name}.jsonl")
+        assert [record["output"] for record in records] == ["hello, blue"] * 5 and "errors" not in records[0], records
+    assert (tmp_path / "report.html").exists()
+
+
 def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     """The first evaluation as it is; what names a real agent, with a program of that name that answers alike."""
     found = blocks((ROOT / "README.md").read_text())
@@ -109,15 +133,12 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     first, pipeline, questions = (text for language, text in found if language == "sh" and "ae-" in text)
     shown = run("/bin/sh", "-e", "-c", first, cwd=tmp_path).expect(0).stdout
     assert "2 (1 passed, 1 did not pass)" in shown and (tmp_path / "report.html").stat().st_size > 10_000, shown
-    for name, source in {"claude": CLAUDE, "codex": CODEX}.items():
-        (tmp_path / "bin").mkdir(exist_ok=True)
-        (tmp_path / "bin" / name).write_text(source)
-        (tmp_path / "bin" / name).chmod(0o755)
+    path = stand_ins(tmp_path)
     (tmp_path / "grader.py").write_text(grader)
     (tmp_path / "skills/pdf").mkdir(parents=True)
     (tmp_path / "skills/pdf/SKILL.md").write_text("---\nname: pdf\ndescription: Read PDF files.\n---\nUse pdftotext.\n")
-    prepare = """
-    PATH=$PWD/bin:$PATH; export PATH; HOME=$PWD/home; export HOME; mkdir -p home results runs
+    prepare = f"""{path}
+    mkdir -p results runs
     sed 's/"checks"/"reference": "hello, blue", "checks"/' prompts.jsonl > with && mv with prompts.jsonl
     for run in old new results/a results/b results/c runs/1; do cp results.jsonl $run.jsonl; done
     """

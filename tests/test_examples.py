@@ -38,6 +38,10 @@ def test_the_quickstart(tmp_path: Path) -> None:
     assert report["quality"]["careful"]["passCount"] > report["quality"]["hasty"]["passCount"]
     again = run("/bin/sh", "-c", "make show", cwd=copy).expect(0)
     assert "ae-run" not in again.stdout, "nothing is run a second time"
+    # The first command of the README is the same recipe; here it finds everything made.
+    demo = ("make", "-o", ".venv/.installed", "demo", f"BUILD={copy / 'build'}")
+    shown = run("/usr/bin/env", *demo, cwd=ROOT, timeout=90).expect(0)
+    assert "Comparison" in shown.stdout and "ae-run" not in shown.stdout, shown
 
 
 def test_the_regression_check(tmp_path: Path) -> None:
