@@ -25,8 +25,13 @@ from agenteval.processes.tree import MARKED_LIMIT, can_mark, find_mark, mark_of,
 LOCAL_STORE = 256 << 20  # bytes of shared memory for a cluster on this machine
 LONGEST_FOLDER = 27  # bytes: what Ray makes below it takes 80, and the path of a socket may have 107
 WORKPLACES = ("--workspace-dir", "-c", "--cwd")  # directories that the filter makes or that nodes have
-# Ray reads them when it is imported: no report over the network, no advice about accelerators.
-SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+# Ray reads them when it is imported: no report over the network, no advice about accelerators, and what a thread still
+# asks for when the tool ends does not connect again.
+SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_ENABLE_AUTO_CONNECT": "0",
+}
 
 NO_TOOL = 1 << 22  # added to a pid it is that of no process: a guardian would also kill filters that have its mark
 TITLE = b"ray::"  # how the names start that Ray's programs give themselves

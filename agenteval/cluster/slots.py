@@ -6,13 +6,14 @@ many records are under way in it at a time. A node on which nothing works is exc
 
 import queue
 import re
+import signal
 import threading
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
 from agenteval.cluster.worker import Node
-from agenteval.errors import CannotGoOn, UserError
+from agenteval.errors import CannotGoOn, Stopped, UserError
 from agenteval.streams.console import Console
 
 PATIENCE = 60.0  # seconds without any worker, after which the tool reports that it waits
@@ -52,7 +53,7 @@ class Slots:
         self._alive: dict[Slot, Node | None] = {}
         self._excluded: dict[str, str] = {}  # id of the node → why
         self._failed_starts = 0
-        self._has_started = False
+        self._has_started = self._stopped = False
         self._notices: set[str] = set()
 
     def start(self) -> None:
@@ -61,8 +62,9 @@ class Slots:
             self._start_slot()
 
     def stop(self) -> None:
-        """Kills all workers, with their filters and agents."""
+        """Kills all workers, with their filters and agents; no other is opened for them."""
         with self._lock:
+            self._stopped = True
             for slot in self._alive:
                 slot.kill()
 
@@ -104,9 +106,7 @@ class Slots:
 
     def open_alone(self, avoid: str = "") -> Slot:
         """Returns a slot beside the others, for one record and not on that node; close() ends it."""
-        slot = self._open_slot({*self._excluded, *([avoid] if avoid else [])})
-        with self._lock:
-            self._alive[slot] = None
+        slot = self._open({*self._excluded, *([avoid] if avoid else [])})
         try:
             node = slot.prepare().result()
         except Exception:
@@ -161,10 +161,17 @@ class Slots:
 
     # --- starts and messages ---
 
-    def _start_slot(self) -> None:
-        slot = self._open_slot(set(self._excluded))
+    def _open(self, excluded: Collection[str]) -> Slot:
+        """Opens a slot; raises Stopped after stop(), when records find that their workers are dead."""
         with self._lock:
+            if self._stopped:
+                raise Stopped(signal.SIGTERM)
+            slot = self._open_slot(excluded)
             self._alive[slot] = None
+        return slot
+
+    def _start_slot(self) -> None:
+        slot = self._open(set(self._excluded))
         slot.prepare().add_done_callback(lambda done: self._ready.put((slot, done)))
 
     def _next_ready(self) -> tuple[Slot, Future[Any] | None]:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, NamedTuple
@@ -28,6 +29,7 @@ NOT_FOUND = 127
 MOST_MESSAGES = 100  # lines of stderr that are kept until the next answer
 RUNS_VARIABLE = "_AE_RUNS"  # the directory below which a run has its workspaces on a node
 PACK_VARIABLE = "_AE_PACK"  # set if workspaces are to be brought home
+GATHERING = 0.05  # seconds that an answer waits for others: a call of Ray for each would take longer
 MOST_PACKED = 1 << 30  # bytes of a workspace that is brought home
 # Runs a command that gets SIGTERM when its parent is killed: a filter that gets it ends its agents.
 BOUND = """\
@@ -151,11 +153,17 @@ class FilterWorker(Worker):
         return self.collect()
 
     def collect(self) -> Answers:
-        """Returns the answers that are there, at least one; waits for it."""
+        """Waits for an answer; returns it with those that soon follow."""
         found: dict[int, FilterAnswer] = {}
         messages: list[str] = []
-        while self._waiting and not (found and self._lines.empty()):
-            kind, data = self._lines.get()
+        end: float | None = None
+        while self._waiting:
+            if found and end is None:
+                end = time.monotonic() + GATHERING
+            try:
+                kind, data = self._lines.get(timeout=None if end is None else max(0.0, end - time.monotonic()))
+            except queue.Empty:
+                break
             if kind == "end":
                 self._open -= 1
                 if self._open == 0:

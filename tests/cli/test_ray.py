@@ -23,6 +23,7 @@ import pytest
 from agenteval.cluster.ray_cluster import named_files
 from agenteval.cluster.slots import Slots
 from agenteval.cluster.worker import Node
+from agenteval.errors import Stopped
 from agenteval.streams.console import Console
 from tests.support.ray_nodes import TwoNodes
 from tests.support.tool import BIN, Done, Record, read, run, script, write
@@ -277,6 +278,35 @@ def test_a_cluster_without_room_is_mentioned_once(capfd: pytest.CaptureFixture[s
     threading.Timer(0.5, start.set_result, [Node("n", "n")]).start()
     assert isinstance(slots.take(), LateSlot)
     assert capfd.readouterr().err.count("no worker has started after 0.05 s: the cluster has no room") == 1
+
+
+def test_no_worker_is_opened_after_the_end() -> None:
+    """Records find their workers dead when the run has been stopped; Ray would connect once more to open another."""
+    opened: list[Any] = []
+
+    class ReadySlot:
+        def __init__(self) -> None:
+            opened.append(self)
+
+        def prepare(self) -> Future[Any]:
+            ready: Future[Any] = Future()
+            ready.set_result(Node("n", "n"))
+            return ready
+
+        def call(self, _method: str, *_arguments: Any) -> Future[Any]:
+            raise AssertionError
+
+        def kill(self) -> None:
+            pass
+
+    slots = Slots(lambda _excluded: ReadySlot(), 1, 1, Console("ae-ray", progress=False))
+    slots.start()
+    slot = slots.take()
+    slots.stop()
+    for late in (lambda: slots.replace(slot), slots.open_alone):
+        with pytest.raises(Stopped):
+            late()
+    assert len(opened) == 1
 
 
 # --- a cluster ----------------------------------------------------------------------------------
