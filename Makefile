@@ -54,7 +54,7 @@ lock: $(STAMP) ## requirements*.lock: the newest versions that pyproject.toml al
 	@$(PIP) uv
 	@$(COMPILE) --extra dev --extra references pyproject.toml --output-file requirements-test.lock
 	@$(COMPILE) --extra dev --constraint requirements-test.lock pyproject.toml --output-file requirements.lock
-	@printf 'hatchling\nsetuptools\nwheel\n' | $(COMPILE) --python-version 3.11 - --output-file requirements-build.lock
+	@printf 'hatchling\npip\nsetuptools\nwheel\n' | $(COMPILE) --python-version 3.11 - --output-file requirements-build.lock
 	@touch $(STAMP) $(TESTABLE)
 
 launchers: ## bin/ae-*: a link to bin/ae for each of [project.scripts]

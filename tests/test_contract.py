@@ -662,8 +662,11 @@ import os, signal, sys
 
 class Finder:
     def find_spec(self, name, path=None, target=None):
+        print(name, file=looked_for)
         if name == os.environ["INTERRUPT_AT"]:
             os.kill(os.getpid(), signal.SIGINT)
+
+looked_for = open("looked-for", "w", buffering=1)
 
 sys.meta_path.insert(0, Finder())
 """
@@ -673,13 +676,16 @@ sys.meta_path.insert(0, Finder())
 def test_interrupt_while_starting_shows_no_traceback(name: str, module: str, tmp_path: Path) -> None:
     """Ctrl-C within the first 50 ms arrives while Python imports; an import hook sends it at that moment.
 
-    agenteval.cli is the first module after agenteval itself: what comes before is Python's own start.
+    agenteval.cli is the first module after agenteval itself, which needs none: before it there is only Python's own
+    start and the script that pip writes.
     """
     (tmp_path / "sitecustomize.py").write_text(INTERRUPT_AT_IMPORT)
     env = {"PYTHONPATH": str(tmp_path), "INTERRUPT_AT": module}
     done = run(name, *arguments(name, "-", tmp_path), cwd=tmp_path, env=env)
     assert done.err == b"", done
     assert done.code in (130, -signal.SIGINT), done
+    looked_for = (tmp_path / "looked-for").read_text().split()
+    assert looked_for[looked_for.index("agenteval") + 1] == "agenteval.cli", looked_for
 
 
 # --- what passes through ------------------------------------------------------------------------

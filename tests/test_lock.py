@@ -59,3 +59,9 @@ def test_a_major_version_that_would_break_us_is_not_taken() -> None:
 def test_what_users_install_is_what_is_tested() -> None:
     installed, tested = locked("requirements.lock"), locked("requirements-test.lock")
     assert {name: tested.get(name) for name in installed} == installed
+
+
+def test_scripts_are_written_by_a_pip_whose_scripts_import_nothing_first() -> None:
+    """Those of an older one import re, in which Ctrl-C shows a traceback."""
+    [version] = locked("requirements-build.lock")["pip"]
+    assert int(version.split(".")[0]) >= 26

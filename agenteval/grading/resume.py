@@ -2,7 +2,8 @@
 
 Data flow: the output is read once, into digests by id → each record of the input is looked up in it: one that is there
 stays, others are graded and added to the file → at the end the file is put in the order of the input, without the
-records that were replaced. Until then it holds both, so that nothing that was paid for is lost.
+records that were replaced. Until then it holds both, so that nothing that was paid for is lost; after Ctrl-C each new
+record takes the place of its old one, and after a SIGKILL the next --resume sees to it.
 """
 
 import os
@@ -40,7 +41,7 @@ class GradedRecords:
         self._size = 0
         self._left: dict[str, list[GradedRecord]] = {}  # by id, without those that stay
         self._seen: set[str] = set()
-        self._order: list[GradedRecord | None] = []  # of the input; None for a record that is graded now
+        self._order: list[tuple[str, GradedRecord | None]] = []  # of the input; None for a record that is graded now
         self._read()
 
     def _read(self) -> None:
@@ -70,7 +71,7 @@ class GradedRecords:
         answer = self._answer(record)
         same = [one for one in written if one.answer == answer]
         found = next((one for one in same if one.graders in graders and not one.erred), None)
-        self._order.append(found)
+        self._order.append((record["id"], found))
         if found is not None:
             written.remove(found)
             self.done["kept"] += 1
@@ -83,11 +84,9 @@ class GradedRecords:
 
     def finish(self) -> str | None:
         """Puts the output in order once all is graded; returns what was done, None if it had no record before."""
-        new = (
-            (offset, len(line)) for offset, line in lines_of(self.output.place, self._size, follow=True) if line.strip()
-        )
+        new = iter(self._lines(self._size))
         gone = [one for id, left in self._left.items() if id not in self._seen for one in left]
-        wanted = [(one.offset, one.size) if one else next(new) for one in self._order]
+        wanted = [(one.offset, one.size) if one else next(new) for _, one in self._order]
         wanted += [(one.offset, one.size) for one in gone]
         replaced = any(left for id, left in self._left.items() if id in self._seen)
         if replaced or any(later < earlier for earlier, later in pairwise(wanted)):
@@ -101,6 +100,22 @@ class GradedRecords:
         if not any(what != "kept" for what in self.done):
             parts.append("nothing to do")
         return f"{self.output.name}: {', '.join(parts)}"
+
+    def put_in_place(self) -> None:
+        """Puts each new record in the place of the one that it replaces, where grading was stopped before its end."""
+        new = self._lines(self._size)  # they come in the order of the input
+        graded = [id for id, one in self._order if one is None][: len(new)]
+        place: dict[int, tuple[int, int]] = {}
+        for id, line in zip(graded, new, strict=True):
+            if left := self._left.get(id):
+                place[left.pop(0).offset] = line
+        if place:
+            taken = set(place.values())
+            rewrite(self.output.place, [place.get(one[0], one) for one in self._lines(0) if one not in taken])
+
+    def _lines(self, start: int) -> list[tuple[int, int]]:
+        """Returns offset and size of each record in the file from there on."""
+        return [(at, len(line)) for at, line in lines_of(self.output.place, start, follow=True) if line.strip()]
 
 
 def _has_grader_error(record: Record) -> bool:

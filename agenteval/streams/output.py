@@ -159,7 +159,7 @@ class Output:
 
     @property
     def keeps_offsets(self) -> bool:
-        """Whether every record is where it was written, in this file or in the one that took its place."""
+        """Whether the records of before are where they were, in this file or in the one that took its place."""
         return self._file is None or self._file.keeps_offsets
 
     @property
@@ -358,7 +358,7 @@ class OutputFile:
         self.fd, self.path, self.name = fd, path, name
         self.problems: list[str] = []
         self._named = False  # whether its name is on the disk
-        self.keeps_offsets = True  # whether every record is where it was written, also in a new file
+        self.keeps_offsets = True  # whether what was there at first is where it was, also in a new file
         self.own_all()
 
     def own_all(self) -> None:
@@ -424,7 +424,6 @@ class OutputFile:
                 start += len(piece)
         os.dup2(new, self.fd, inheritable=False)
         os.close(new)
-        self.keeps_offsets = self.keeps_offsets and len(self.own) == 1
         self.path, self._named = path, False
         self.own_all()
         return path
@@ -596,10 +595,14 @@ def rewrite(path: str, lines: Iterable[tuple[int, int]]) -> None:
     path = os.path.realpath(path)
     new = f"{path}.new"
     with os.fdopen(open_regular(path), "rb") as source, os.fdopen(create_file(new), "wb") as target:
-        os.fchmod(target.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))
-        target.writelines(os.pread(source.fileno(), size, offset) for offset, size in lines)
-        target.flush()
-        os.fsync(target.fileno())
+        try:
+            os.fchmod(target.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))
+            target.writelines(os.pread(source.fileno(), size, offset) for offset, size in lines)
+            target.flush()
+            os.fsync(target.fileno())
+        except OSError:
+            os.unlink(new)  # of a full disk nothing is taken
+            raise
     os.replace(new, path)
 
 

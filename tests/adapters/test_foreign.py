@@ -244,12 +244,14 @@ def test_an_archive_with_broken_samples(tmp_path: Path) -> None:
     whole = changed_member(changed_member(whole, 3, 8, 10, zstandard_), 4, 6, 8, encrypted)
     (tmp_path / "a.eval").write_bytes(whole)
     (tmp_path / "b.eval").write_bytes(whole[:-30])
+    (tmp_path / "c.eval").write_bytes(whole.replace(b"PK\x01\x02", b"PK\x01\x03"))
     limited = f"ulimit -v 1500000; exec {BIN}/ae-import inspect ."
     done = run("/bin/sh", "-c", limited, cwd=tmp_path).expect(1)
     assert done.ids == ["4"] and done.records[-1]["hint"] == "5", "a run that did not end has no header: it is read"
     said = "\n".join(done.messages)
     assert "./a.eval: samples/1_epoch_1.json: not JSON" in said and "samples/2_epoch_1.json: cannot be unpacked" in said
     assert "samples/3_epoch_1.json: encrypted" in said and "./b.eval: the archive is broken or not whole" in said
+    assert "./c.eval: the archive is broken or not whole: Bad magic number" in said
     assert "internal error" not in said and "not enough memory" not in said
 
 

@@ -79,7 +79,7 @@ def _check_times(record: Record) -> Iterator[str]:
 
 
 def without_replaced(records: list[Record], erred: list[Record]) -> list[Record]:
-    """Returns the records of a run that was killed without those whose graders `erred` and that have a later one."""
+    """Returns the records of a run that ended at once without those whose graders `erred` and have a later one."""
     last = {record.get("id"): at for at, record in enumerate(records)}
     return [record for at, record in enumerate(records) if last[record.get("id")] == at or record not in erred]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -187,9 +188,11 @@ def _check_output(this: Round, path: Path, before: bytes, done: Attempt, fault: 
     this.note(problems)
     earlier, _ = checks.read_lines(before, may_be_cut=True)
     erred = [record for record in earlier if this.plan.tool == "ae-grade" and "graderError" in record]
-    if killed or done.forged:  # graded again: until it ends in order, the file has the old record and the new one
+    # Graded again: without time or room to end in order, the file has the old record and the new one.
+    at_once = done.code == -signal.SIGKILL or fault is FAULTS["SIGINT twice"] or bool(fault.disk or fault.limit)
+    if at_once:
         records = checks.without_replaced(records, erred)
-    ordered = this.ordered and not ((killed or done.forged) and erred)
+    ordered = this.ordered and not (at_once and erred)
     this.note(checks.check_records(this.plan, records, complete=complete, ordered=ordered))
     whole = before[: before.rfind(b"\n") + 1]
     moved = erred or this.plan.ordered  # a prompt that was not run before comes between others

@@ -689,6 +689,21 @@ def test_resume_with_ids_that_occur_twice(tmp_path: Path) -> None:
         assert len((tmp_path / "ran").read_text().split()) == len(records) - done
 
 
+@pytest.mark.parametrize("how", ["Ctrl-C", "forged"])
+def test_what_is_graded_again_takes_the_place_of_its_record_although_the_run_does_not_end_well(
+    how: str, tmp_path: Path
+) -> None:
+    """Stopped by a signal, or with a line of another program between its own: no id is there twice."""
+    ends = {"Ctrl-C": "kill -INT $PPID; exec sleep 60", "forged": 'echo \'{"id":"forged"}\' >> out'}[how]
+    script(tmp_path / "g", f"case $(jq -r .id) in 2) {ends} ;; esac; {PASSES}")
+    erred = [{**record, "graderError": "late"} for record in map(json.loads, many(4).splitlines())]
+    write(tmp_path / "out", erred[0], {**erred[1], "graderError": "early"}, *erred[2:])
+    grade("-g", "./g", "-o", "out", "--resume", stdin=many(4), cwd=tmp_path).expect(130 if how == "Ctrl-C" else 1)
+    found = read(tmp_path / ("out" if how == "Ctrl-C" else "out.recovered"))
+    assert [record["id"] for record in found] == ["0", "1", "2", "3"]
+    assert ["score" in record for record in found] == ([True, True, False, False] if how == "Ctrl-C" else [True] * 4)
+
+
 def test_resume_grades_only_what_is_missing(tmp_path: Path) -> None:
     script(tmp_path / "g", f"jq -r .id >> ran; echo '{json.dumps(PASSED)}'")
     first = json.loads(many(1)) | {"score": PASSED}

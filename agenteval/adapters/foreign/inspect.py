@@ -173,7 +173,11 @@ def is_archive(path: str) -> bool:
 
 def read_archive(path: str, refusals: Refusals) -> Iterator[Record]:
     """Yields the header with each sample; a sample that cannot be read is refused."""
-    with zipfile.ZipFile(path) as archive:
+    try:
+        opened = zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise UserError(f"{path}: the archive is broken or not whole: {one_line(str(error), 200)}") from None
+    with opened as archive:
         names = archive.namelist()
         header = next((name for name in HEADERS if name in names), None)
         if header is None:

@@ -1,6 +1,7 @@
 """ae-grade: results or trials → the same records, graded."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -20,7 +21,7 @@ from agenteval.cli.options import (
     verdict_options,
 )
 from agenteval.cli.tool import OF_GRADING, tool
-from agenteval.errors import FAILED, OK, CannotGoOn, UserError
+from agenteval.errors import FAILED, OK, CannotGoOn, Stopped, UserError
 from agenteval.grading.resume import GradedRecords
 from agenteval.grading.run import GraderRun
 from agenteval.grading.verdict import check_gradable
@@ -122,7 +123,13 @@ def main(
         batches = read_batches(source, check_gradable, console, limit)
         return earlier.undone(batches) if earlier else batches
 
-    all_graded = run(undone, rules or (lambda graded: graded))
+    try:
+        all_graded = run(undone, rules or (lambda graded: graded))
+    except (Stopped, Exception):
+        if earlier and target.keeps_offsets:
+            with suppress(OSError):  # a full disk: the next --resume does it
+                earlier.put_in_place()
+        raise
     try:
         target.close()
     except CannotGoOn:  # it was removed, for example, and is another file now
