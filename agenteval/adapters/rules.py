@@ -569,6 +569,8 @@ def _over_list(rules: list[Rule], start: int, items: Path) -> Act:
         run.append(rule)
     if any(rule.also for rule in members):
         members = run  # the others get the event later
+    if members == run and all(_decides_by_type(rule) for rule in run):
+        return _by_type(run, items)
     leads = {id(rule) for rule in run}
 
     def act_on_each(item: Any, event: Event, out: Trajectory) -> object:
@@ -582,6 +584,29 @@ def _over_list(rules: list[Rule], start: int, items: Path) -> Act:
         for rule, item in chosen:
             rule.act(item, event, out)
         return MISSED if all(rule.also for rule, _ in chosen) else None
+
+    return act_on_each
+
+
+def _decides_by_type(rule: Rule) -> bool:
+    """Returns whether nothing but the type of an item decides whether the rule gets it, and it alone does."""
+    item = rule.item
+    return item is not None and item.words is not None and item.kind is item_kind and not (rule.tests or rule.also)
+
+
+def _by_type(rules: list[Rule], items: Path) -> Act:
+    """Returns what gives each item of a list to the first rule for its type: what most schemas ask for."""
+    words = {word: rule.act for rule in reversed(rules) for word in (rule.item and rule.item.words) or ()}
+
+    def act_on_each(item: Any, event: Event, out: Trajectory) -> object:
+        found = items.get(event)
+        taken: object = MISSED
+        for item in found if type(found) is list else ():
+            word = item_kind(item)
+            if type(word) is str and word in words:
+                words[word](item, event, out)
+                taken = None
+        return taken
 
     return act_on_each
 
