@@ -14,7 +14,7 @@ LOCKED = @echo "installing $$(grep -c '==' $(1)) packages of $(1) …" && \
 # Installs the newest versions that pyproject.toml allows, for some extras of this checkout.
 NEWEST = @echo "installing the newest versions of what .[$(1)] needs …" && $(PIP) --editable '.[$(1)]'
 
-.PHONY: install lock launchers demo test test-lowest test-agents test-cluster test-peers lint docs man bench coverage chaos fuzz clean bench-quick
+.PHONY: install lock launchers demo test test-lowest test-agents test-cluster test-peers lint docs man bench coverage chaos fuzz release clean bench-quick
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -107,6 +107,11 @@ test-peers: $(TESTABLE) ## the exports in the programs that read them; suites an
 		PATH="$(CURDIR)/$(PEER_NODE):$$PATH" $(NPM) promptfoo @anthropic-ai/claude-code; } || \
 		echo "make: promptfoo and claude cannot be installed" >&2
 	@AE_PEERS=.peers .peers/bin/python -m pytest -rs tests/reports/test_peers.py tests/suites/test_live_peers.py
+
+release: $(TESTABLE) ## dist/: sdist and wheel, installed with pip, pipx and uv on every Python 3.11+ of this machine (network)
+	@rm -rf dist
+	@$(VENV)/bin/python -m hatchling build -d dist
+	@$(VENV)/bin/python -m pytest -m 'network or not network' tests/test_release.py
 
 lint: $(TESTABLE) ## ruff and mypy --strict
 	@$(VENV)/bin/ruff check .

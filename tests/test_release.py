@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -117,6 +118,54 @@ def test_the_wheel_has_the_examples(release: Release, tmp_path: Path) -> None:
     assert written(tmp_path / "mine") == tracked("qa")
     shown = release.run("/bin/sh", "-c", done.stdout.rpartition("now type: ")[2], cwd=tmp_path).expect(0)
     assert "4 passed" in shown.stdout, shown
+
+
+# --- with its dependencies, from the package index: make release --------------------------------
+
+
+def pythons() -> dict[str, str]:
+    """Returns the Pythons of this machine that pyproject.toml allows, version → path: those on PATH and pyenv's."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/3.*/bin/python3")
+    on_path = filter(None, (shutil.which(f"python3.{minor}") for minor in range(11, 20)))
+    found = {}
+    for path in [sys.executable, *on_path, *map(str, pyenv)]:
+        code = "import sys; print('%d.%02d' % sys.version_info[:2])"
+        told = subprocess.run([path, "-c", code], capture_output=True, text=True)
+        if told.returncode == 0 and told.stdout.strip() >= "3.11":
+            found.setdefault(told.stdout.strip().replace(".0", "."), path)
+    return found
+
+
+@pytest.fixture(scope="module")
+def installers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the folder of pip, pipx and uv, which install the wheel."""
+    root = tmp_path_factory.mktemp("installers")
+    python("-m", "venv", root)
+    subprocess.run([root / "bin" / "python", "-m", "pip", "install", "-qq", "pipx", "uv"], check=True)
+    return root / "bin"
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("way", ["pip", "pipx", "uv tool"])
+@pytest.mark.parametrize("version", list(pythons()))
+def test_it_works_where_it_is_installed(
+    release: Release, installers: Path, version: str, way: str, tmp_path: Path
+) -> None:
+    interpreter, bin = pythons()[version], tmp_path / "bin"
+    env = {**os.environ, "PIPX_HOME": f"{tmp_path}/pipx", "PIPX_BIN_DIR": str(bin), "PIPX_MAN_DIR": f"{tmp_path}/man"}
+    env |= {"UV_TOOL_DIR": f"{tmp_path}/uv", "UV_TOOL_BIN_DIR": str(bin), "UV_PYTHON_DOWNLOADS": "never"}
+    if way == "pip":
+        subprocess.run([interpreter, "-m", "venv", tmp_path], check=True)
+        subprocess.run([bin / "python", "-m", "pip", "install", "-qq", release.wheel], check=True)
+    else:
+        command = [installers / way.split()[0], *way.split()[1:], "install", "--python", interpreter, release.wheel]
+        subprocess.run(command, check=True, env=env)
+    (tmp_path / "prompts.jsonl").write_text('{"id": "a", "input": "blue", "hint": "blue"}\n')
+    line = "ae-run prompts.jsonl --simple 'echo {}' | ae-extract -s text | ae-grade -g ae-grader-hint -o graded.jsonl"
+    line += " && ae-compare graded.jsonl graded.jsonl -f markdown && ae-format graded.jsonl -f html -o page.html"
+    done = run("/bin/sh", "-c", line, cwd=tmp_path, env={"PATH": f"{bin}:/usr/bin:/bin"}).expect(0)
+    assert "| 100.0% |" in done.stdout and (tmp_path / "page.html").stat().st_size > 10_000, done
+    assert {path.name for path in bin.glob("ae*")} == set(TOOLS)
 
 
 # --- man pages ----------------------------------------------------------------------------------
