@@ -127,7 +127,7 @@ def pythons() -> dict[str, str]:
     """Returns the Pythons of this machine that pyproject.toml allows, version → path: those on PATH and pyenv's."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/3.*/bin/python3")
     on_path = filter(None, (shutil.which(f"python3.{minor}") for minor in range(11, 20)))
-    found = {}
+    found: dict[str, str] = {}
     for path in [sys.executable, *on_path, *map(str, pyenv)]:
         code = "import sys; print('%d.%02d' % sys.version_info[:2])"
         told = subprocess.run([path, "-c", code], capture_output=True, text=True)
@@ -158,7 +158,14 @@ def test_it_works_where_it_is_installed(
         subprocess.run([interpreter, "-m", "venv", tmp_path], check=True)
         subprocess.run([bin / "python", "-m", "pip", "install", "-qq", release.wheel], check=True)
     else:
-        command = [installers / way.split()[0], *way.split()[1:], "install", "--python", interpreter, release.wheel]
+        command: list[str | Path] = [
+            installers / way.split()[0],
+            *way.split()[1:],
+            "install",
+            "--python",
+            interpreter,
+            release.wheel,
+        ]
         subprocess.run(command, check=True, env=env)
     (tmp_path / "prompts.jsonl").write_text('{"id": "a", "input": "blue", "hint": "blue"}\n')
     line = "ae-run prompts.jsonl --simple 'echo {}' | ae-extract -s text | ae-grade -g ae-grader-hint -o graded.jsonl"
