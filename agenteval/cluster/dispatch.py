@@ -126,7 +126,8 @@ class Dispatcher:
                 if answer.code in (USAGE, NOT_FOUND):
                     raise UserError("the command cannot run: see above")
                 if answer.refused:
-                    self._console.refused += 1  # its message has been passed on
+                    tool, _, reason = answer.refused.partition(": ")
+                    self._console.refuse(tool, reason)
                     return
                 death = f"the filter {describe_end(answer.code)}"
             if tries > self._retries:
@@ -166,8 +167,13 @@ class Dispatcher:
 # --- the run over the records -------------------------------------------------------------------
 
 
-def work_through(dispatcher: Dispatcher, source: Source, target: Output, console: Console) -> int:
-    """Works through the input; on a signal or an error, kills every worker before that is reported."""
+def work_through(
+    dispatcher: Dispatcher, source: Source, target: Output, console: Console, wants: Callable[[Record], bool]
+) -> int:
+    """Works through the input but for records that the filter would leave out.
+
+    On a signal or an error, kills every worker before that is reported.
+    """
     raise_on_signals()  # Ray has set handlers of its own
     target.open()
     target.begin()
@@ -177,7 +183,7 @@ def work_through(dispatcher: Dispatcher, source: Source, target: Output, console
         source.rewind()
     console.begin(total, "records")
     try:
-        dispatcher.run(read_tasks(source, target.written, console), None if target.path else target.fd)
+        dispatcher.run(read_tasks(source, target.written, console, wants), None if target.path else target.fd)
     except (Stopped, Exception) as reason:
         exit_at_once_on_signals()  # the cluster ends the workers of a driver that is gone
         dispatcher.stop()
@@ -193,7 +199,9 @@ def work_through(dispatcher: Dispatcher, source: Source, target: Output, console
     return FAILED if dispatcher.failed or console.refused else OK
 
 
-def read_tasks(source: Source, written: WrittenRecords, console: Console) -> Iterator[Task]:
+def read_tasks(
+    source: Source, written: WrittenRecords, console: Console, wants: Callable[[Record], bool]
+) -> Iterator[Task]:
     """Yields the records that are not done, or were asked something else; an id that was there before is refused."""
     seen: set[int] = set()
     for batch in source.lines():
@@ -208,7 +216,7 @@ def read_tasks(source: Source, written: WrittenRecords, console: Console) -> Ite
                 continue
             seen.add(mark)
             done = written.records.get(record_id)
-            if done is None or done.prompt not in (None, prompt_digest(record)):
+            if wants(record) and (done is None or done.prompt not in (None, prompt_digest(record))):
                 yield Task(record_id, line.strip())
 
 

@@ -21,6 +21,7 @@ from typing import IO, NamedTuple
 import msgspec
 
 from agenteval.errors import USAGE
+from agenteval.streams.console import REFUSALS_VARIABLE
 from agenteval.streams.files import read_regular
 from agenteval.streams.jsonl import decode_record, encode
 from agenteval.wire.records import Record
@@ -51,10 +52,10 @@ class Node(NamedTuple):
 
 
 class FilterAnswer(NamedTuple):
-    """What a filter made of a record: its line; or `refused`; or, if it ended without an answer, its exit code."""
+    """What a filter made of a record: its line; or, if it ended without an answer, its exit code."""
 
     line: bytes | None
-    refused: bool = False
+    refused: str = ""  # why
     code: int | None = None  # negative: the signal that ended it
 
 
@@ -134,7 +135,7 @@ class FilterWorker(Worker):
         self._sent = 0  # lines, to this process
         self._waiting: dict[str, int] = {}  # id → number in the batch, of records without an answer
         self._ids: dict[int, str] = {}  # number of the line → id, of the records of this batch
-        self._named: set[str] = set()  # records that a message names and that have no answer so far
+        self._named: dict[str, str] = {}  # id → the message that names it, of records without an answer
         self._writer = threading.Thread()
 
     def send(self, batch: Sequence[tuple[str, bytes]]) -> Answers:
@@ -158,6 +159,8 @@ class FilterWorker(Worker):
         messages: list[str] = []
         end: float | None = None
         while self._waiting:
+            if len(self._named) == len(self._waiting):  # refused, or answered later: the filter's end shows which
+                self._end_input()
             if found and end is None:
                 end = time.monotonic() + GATHERING
             try:
@@ -167,11 +170,12 @@ class FilterWorker(Worker):
             if kind == "end":
                 self._open -= 1
                 if self._open == 0:
-                    found |= self._ended()
+                    found |= self._ended(messages)
             elif kind == "err":
-                self._note(data.decode("utf-8", "replace").rstrip(), messages)
-            elif (number := self._waiting.pop(_id_of(data), None)) is not None:
+                found |= self._note(data.decode("utf-8", "replace").rstrip(), messages)
+            elif (number := self._waiting.pop(record_id := _id_of(data), None)) is not None:
                 found[number] = FilterAnswer(data)
+                messages += [self._named.pop(record_id)] if record_id in self._named else []
         if not self._waiting:
             self._ids.clear()
         return Answers(found, messages)
@@ -191,27 +195,40 @@ class FilterWorker(Worker):
         self._process = None
         return process.wait(), messages
 
-    def _note(self, text: str, messages: list[str]) -> None:
-        """Keeps a message. If it names a record, that is refused, or will be answered: the filter's end shows which."""
-        named = re.search(r"\bstdin:(\d+): ", text)
-        record_id = self._ids.get(int(named[1])) if named else None
+    def _note(self, text: str, messages: list[str]) -> dict[int, FilterAnswer]:
+        """Keeps a message; one that names a record until that is answered or the filter has ended.
+
+        Returns the answer if it is that the record is refused, as the tools of the suite say it.
+        """
+        named = re.search(r"\b(refused )?stdin:(\d+): ", text)
+        record_id = self._ids.get(int(named[2])) if named else None
         if named and record_id is not None:
             text = text.replace(named[0], f"{record_id}: ", 1)
-            if record_id in self._waiting and self._process:
-                self._named.add(record_id)
-                self._writer.join()
-                _close_stdin(self._process)
+            if named[1] and record_id in self._waiting:
+                return {self._waiting.pop(record_id): FilterAnswer(None, refused=text)}
+            if record_id in self._waiting and record_id not in self._named:
+                self._named[record_id] = text
+                return {}
         messages[MOST_MESSAGES - 1 :] = [text]
+        return {}
 
-    def _ended(self) -> dict[int, FilterAnswer]:
+    def _end_input(self) -> None:
+        """Closes the filter's stdin when all of the batch is written."""
+        self._writer.join()
+        if self._process is not None:
+            _close_stdin(self._process)
+
+    def _ended(self, messages: list[str]) -> dict[int, FilterAnswer]:
         """Returns what is to be said of the records without an answer, now that the filter has ended."""
         assert self._process is not None
         _close_stdin(self._process)
         code = self._process.wait()
         self._process = None
-        could_refuse = code >= 0 and code != USAGE
+        if code < 0 or code == USAGE:  # it could not refuse them
+            messages += self._named.values()
+            self._named.clear()
         found = {
-            number: FilterAnswer(None, refused=could_refuse and record_id in self._named, code=code)
+            number: FilterAnswer(None, refused=self._named.get(record_id, ""), code=code)
             for record_id, number in self._waiting.items()
         }
         self._waiting.clear()
@@ -219,7 +236,8 @@ class FilterWorker(Worker):
         return found
 
     def _start(self) -> subprocess.Popen[bytes] | None:
-        self._process = process = _start_bound(self._command, self._cwd, self._environment)
+        environment = {**self._environment, REFUSALS_VARIABLE: "1"}
+        self._process = process = _start_bound(self._command, self._cwd, environment)
         if process is not None:
             self._lines, self._open, self._sent = queue.SimpleQueue(), 2, 0
             for name, stream in (("out", process.stdout), ("err", process.stderr)):

@@ -16,6 +16,7 @@ BAR_WIDTH = 24
 LEAST_BAR = 8  # columns; a shorter bar shows nothing
 FAULT_LENGTH = 300  # characters that are kept of an error's own message
 REFUSED_SHOWN = 10  # refused lines that are reported one by one
+REFUSALS_VARIABLE = "_AE_REFUSALS"  # set where another process reads and counts them
 REDRAW = 0.1  # seconds between two drawings of the bar
 ERASE = "\r\x1b[K"
 
@@ -68,7 +69,9 @@ class Console:
         """
         self.refused += 1
         self._refused_of[what] = self._refused_of.get(what, 0) + 1
-        if self._refused_of[what] <= REFUSED_SHOWN or "--debug" in sys.argv:
+        if REFUSALS_VARIABLE in os.environ:
+            self.say(f"refused {where}: {why}")
+        elif self._refused_of[what] <= REFUSED_SHOWN or "--debug" in sys.argv:
             self.say(f"{where}: {why}")
         elif self not in _WITH_UNSHOWN:
             _WITH_UNSHOWN.append(self)

@@ -40,6 +40,12 @@ PROMPTS = [{"id": f"p{number}", "input": f"question {number}", "hint": "question
     [
         ([], "give a filter after --"),
         (["--", "ae-run", "-o", "x"], "-o of ae-run would act on the nodes: put it before --"),
+        (["--", "ae-run", "--shard=1/2"], "ae-ray shares the records out"),
+        (
+            ["--", "ae-run", "prompts.jsonl", "--shell", "true"],
+            "ae-run gets its prompts from ae-ray: give the file before",
+        ),
+        (["--", "ae-grade", "-g", "x", "--strict"], "--strict of ae-grade would stop one node"),
         (["--env", "KEY=secret", "--", "cat"], "--env KEY: give only the name"),
         (["--env", "NOT_THERE", "--", "cat"], "--env NOT_THERE: not set"),
         (["--resources", "cpu", "--", "cat"], "'cpu' is not NAME=AMOUNT"),
@@ -158,7 +164,7 @@ def test_what_concerns_the_whole_run(tmp_path: Path) -> None:
     done = simulated("a,b", "many.jsonl", "-j", 2, "--", *early, cwd=tmp_path).expect(0)
     assert 6 <= len(done.records) < 60 and "worse" in done.stderr or "below" in done.stderr, done
     usage = ("--shell", "true")
-    for option in ("-j", "-o", "--resume", "--shard=1/2"):
+    for option in ("-j", "-o", "--resume"):
         refused("a", "prompts.jsonl", "--", "ae-run", option, "1", *usage, cwd=tmp_path, says="put it before --")
 
 
@@ -247,16 +253,25 @@ def test_workspaces_come_home(tmp_path: Path) -> None:
 
 
 def test_filters_answer_in_batches(tmp_path: Path) -> None:
-    """Refused records are left out and named by their ids; the order is kept; a wrong command ends the run."""
+    """Refused records are left out, the first ten are named; the order is kept; a wrong command ends the run."""
     records: list[Record] = [{"id": str(n), "input": "x", "output": "x", "hint": "x"} for n in range(700)]
-    records[300]["output"] = 7
+    bad = [str(number) for number in range(300, 700, 10)]
+    for number in bad:
+        records[int(number)]["output"] = 7
     write(tmp_path / "records.jsonl", *records)
     args = ("records.jsonl", "-j", 3, "--keep-order", "--", "ae-grade", "-g", "ae-grader-hint")
     done = simulated("a,b", *args, cwd=tmp_path).expect(1)
-    assert done.ids == [record["id"] for record in records if record["id"] != "300"]
-    assert '300: "output" must be a string' in done.stderr and len(done.messages) == 1, done
+    assert done.ids == [record["id"] for record in records if record["id"] not in bad]
+    assert done.messages[-1] == "ae-ray: 30 more refused lines, 40 in all (--debug shows each)", done
+    assert len(done.messages) == 11 and 'ae-ray: ae-grade: 300: "output" must be a string' in done.messages[0], done
     wrong = simulated("a,b", "records.jsonl", "--", "ae-grade", "-g", "no-such-grader", cwd=tmp_path).expect(2)
     assert "no-such-grader" in wrong.stderr and wrong.out == b"", wrong
+    write(tmp_path / "references.jsonl", PROMPTS[0], {**PROMPTS[1], "reference": "a question"})
+    validate = ("references.jsonl", "--", "ae-validate-refs", "-g", "ae-grader-hint")
+    done = simulated("a,b", *validate, cwd=tmp_path).expect(
+        0, stderr="ae-ray: 1 prompt has no reference: not validated\n"
+    )
+    assert done.ids == ["p1"] and done.records[0]["pass"], done
 
 
 def test_a_cluster_without_room_is_mentioned_once(capfd: pytest.CaptureFixture[str]) -> None:

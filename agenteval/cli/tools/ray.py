@@ -27,18 +27,19 @@ from agenteval.cluster.remote import ClusterAgents
 from agenteval.cluster.slots import Slots
 from agenteval.cluster.worker import PACK_VARIABLE, RUNS_VARIABLE, NodeWorker, Worker
 from agenteval.errors import UserError
+from agenteval.grading.references import has_reference, not_validated
 from agenteval.processes.pool import raise_on_signals
 from agenteval.streams.console import Console
 from agenteval.streams.files import replace_file
 from agenteval.streams.jsonl import decode_record, encode
 from agenteval.streams.output import open_output, refuse_to_replace
 from agenteval.streams.source import Source
-from agenteval.wire.records import RUN_ID_VARIABLE
+from agenteval.wire.records import RUN_ID_VARIABLE, Record
 
 SLOT_CPUS = 0.01  # agents wait for their provider most of the time
 LARGEST_WINDOW = 64  # agents that one worker has under way
 OF_NODES = f"/var/tmp/agenteval-{os.getuid()}"  # below it each run has its workspaces on a node
-OURS = ("-o", "--output", "--resume", "--append", "--overwrite", "--shard", "--keep-order")
+OURS = ("-o", "--output", "--resume", "--append", "--overwrite", "--keep-order")
 BROUGHT = ".agenteval-workspaces"  # marks a directory in which --resume may replace workspaces
 AGENT_TOOLS = ("ae-run", "ae-capture", "ae-trials")
 EXIT_1 = "finished, but records were refused or given up, or a filter exited with 1; they are reported"
@@ -136,11 +137,17 @@ def main(
     share = Share(concurrency, slot_request(resources or {}), alone=resources is not None, retries=retries)
     if words[0] in AGENT_TOOLS:
         options = parse(words)
+        if (options.get("path") or "-") != "-" or options.get("prompt") is not None:
+            raise UserError(f"{words[0]} gets its prompts from ae-ray: give the file before --")
         if not options.get("grader") and words[0] != "ae-run":
             options["grader"] = checks_grader(source, console.say)
             words[1:1] = [word for grader in options["grader"] for word in ("-g", grader)]
         ours = {"output": output, "append": append, "resume": resume, "overwrite": overwrite, "keep_order": keep_order}
-        options |= {**ours, "progress": progress, "debug": debug or options["debug"]}
+        options |= {
+            **ours,
+            "progress": options["progress"] if progress is None else progress,
+            "debug": debug or options["debug"],
+        }
         environment |= node_variables(address, bring_workspaces, options)
         connect = partial(RayCluster, address, words, files)
         return run_agents(connect, words[0], options, source, environment, share, console, bring_workspaces)
@@ -163,7 +170,18 @@ def main(
             console,
             keep_order,
         )
-        return work_through(dispatcher, source, target, console)
+        without: list[str] = []  # ids
+
+        def wants(record: Record) -> bool:
+            if words[0] == "ae-validate-refs" and not has_reference(record):
+                without.append(record["id"])
+                return False
+            return True
+
+        code = work_through(dispatcher, source, target, console, wants)
+        if without:
+            console.say(not_validated(len(without)))
+        return code
     finally:
         cluster.close()
 
@@ -253,6 +271,10 @@ def check_command(command: list[str] | None) -> list[str]:
     own = command[: command.index("--")] if "--" in command else command
     ours = (*OURS, "-j", "--concurrency") if command[0] in AGENT_TOOLS else OURS
     for word in own:
+        if word == "--strict" and command[0] not in AGENT_TOOLS:
+            raise UserError(f"--strict of {command[0]} would stop one node, not the run: leave it out")
+        if word.partition("=")[0] == "--shard":
+            raise UserError("--shard is for machines that know nothing of each other; ae-ray shares the records out")
         if word.partition("=")[0] in ours:
             raise UserError(f"{word.partition('=')[0]} of {command[0]} would act on the nodes: put it before --")
     return command

@@ -19,25 +19,21 @@ from agenteval.cli.options import (
 )
 from agenteval.cli.tool import tool
 from agenteval.errors import FAILED, OK, WorkspaceError
+from agenteval.grading.references import has_reference, is_on_output, not_validated, solution_in
 from agenteval.grading.run import GraderRun
 from agenteval.grading.verdict import VERDICT, passed, ungraded
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
-from agenteval.streams.text import clip, counted, first_few
-from agenteval.wire.records import ON_OUTPUT, PromptWorkspace, Record
+from agenteval.streams.text import clip, first_few
+from agenteval.wire.records import PromptWorkspace, Record
 from agenteval.wire.validation import check as convert
 
 NAME = "ae-validate-refs"
 BATCH = 64
 IDS_SHOWN = 5
 ID_WIDTH = 40
-
-
-def is_on_output(check: Record) -> bool:
-    """Whether a check looks at nothing but the output."""
-    return check.get("type") in ON_OUTPUT
 
 
 def answered(prompt: Record) -> Record:
@@ -49,12 +45,6 @@ def answered(prompt: Record) -> Record:
     if prompt.get("checks"):
         result["checks"] = list(filter(is_on_output, prompt["checks"]))
     return {**ungraded(prompt), **result, "metadata": prompt.get("metadata") or {}}
-
-
-def solution_in(prompt: Record) -> str | None:
-    """Returns the directory with the reference solution of a Harbor task, if the prompt is one."""
-    found = (check.get("solution") for check in prompt.get("checks") or [] if check.get("type") == "harbor")
-    return next(filter(None, found), None)
 
 
 class Solutions:
@@ -98,9 +88,7 @@ class ValidationCounts:
 
     def wants(self, prompt: Record, _in_shard: bool) -> bool:
         """Returns whether a prompt has a reference that can be graded, and counts those that have none."""
-        checks = prompt.get("checks")
-        has_one = prompt.get("reference") is not None and (not checks or any(map(is_on_output, checks)))
-        has_one = has_one or solution_in(prompt) is not None
+        has_one = has_reference(prompt)
         self.without += not has_one
         return has_one
 
@@ -121,8 +109,7 @@ class ValidationCounts:
     def report(self, console: Console) -> None:
         """Reports how many prompts have no reference, and which references did not pass."""
         if self.without:
-            has = "has" if self.without == 1 else "have"
-            console.say(f"{counted(self.without, 'prompt')} {has} no reference: not validated")
+            console.say(not_validated(self.without))
         parts = []
         if self.not_passed:
             names = [clip(id, ID_WIDTH) for id in self.not_passed]

@@ -1,0 +1,27 @@
+"""Which prompts have a reference that can be graded: ae-validate-refs, on one machine or on many."""
+
+from agenteval.streams.text import counted
+from agenteval.wire.records import ON_OUTPUT, Record
+
+
+def is_on_output(check: Record) -> bool:
+    """Whether a check looks at nothing but the output."""
+    return check.get("type") in ON_OUTPUT
+
+
+def solution_in(prompt: Record) -> str | None:
+    """Returns the directory with the reference solution of a Harbor task, if the prompt is one."""
+    found = (check.get("solution") for check in prompt.get("checks") or [] if check.get("type") == "harbor")
+    return next(filter(None, found), None)
+
+
+def has_reference(prompt: Record) -> bool:
+    """Whether a prompt has a reference that a grader can judge."""
+    checks = prompt.get("checks")
+    is_answer = prompt.get("reference") is not None and (not checks or any(map(is_on_output, checks)))
+    return is_answer or solution_in(prompt) is not None
+
+
+def not_validated(count: int) -> str:
+    """Returns what to say about so many prompts that have none."""
+    return f"{counted(count, 'prompt')} {'has' if count == 1 else 'have'} no reference: not validated"
