@@ -22,6 +22,7 @@ KEYS = 1 << 26
 
 DENIED_WAIT = 0.5  # seconds after SIGKILL for which a process that may not be signalled is waited for
 STUCK_WAIT = 30.0  # the same for any other, which may be stuck in the kernel
+PS_TIME = 10.0  # seconds for ps
 
 Table = dict[int, tuple[int, int]]
 """The living processes: pid → parent, session."""
@@ -78,8 +79,13 @@ def process_table() -> Table:
 
 
 def _table_by_ps() -> Table:
-    shown = subprocess.run(["ps", "-axo", "pid=,ppid=,stat="], capture_output=True, text=True).stdout
     table: Table = {}
+    try:
+        shown = subprocess.run(
+            ["ps", "-axo", "pid=,ppid=,stat="], capture_output=True, text=True, timeout=PS_TIME
+        ).stdout
+    except subprocess.TimeoutExpired:  # an agent has stopped it
+        return table
     for line in shown.splitlines():
         pid, parent, state = line.split(None, 2)
         if not state.startswith("Z"):

@@ -26,8 +26,30 @@ from agenteval.streams.output import Output
 from agenteval.streams.source import Source
 from tests.support.tool import ROOT
 
-OPENERS = {"open", "sqlite3.connect", "hashlib.file_digest", "zipfile.ZipFile", "os.truncate", "fileinput.input"}
-OPENING = {
+# Whatever opens a file: `open` as a function or as a method of anything that is not ours, and these.
+OPENERS = {
+    "sqlite3.connect",
+    "os.truncate",
+    "fileinput.input",
+    "numpy.load",
+    "tomllib.load",
+    "json.load",
+    "pickle.load",
+}
+METHODS = {
+    "read_text",
+    "read_bytes",
+    "write_text",
+    "loadtxt",
+    "genfromtxt",
+    "fromfile",
+    "memmap",
+    "getlines",
+    "open_code",
+}
+METHODS |= {"ZipFile", "TarFile", "FileIO", "GzipFile", "ParquetFile", "read_csv", "read_table", "touch", "file_digest"}
+COPIES = {"copy", "copy2", "copyfile", "copytree", "move", "make_archive", "unpack_archive"}  # of shutil
+MODULES = {
     "os",
     "io",
     "codecs",
@@ -40,9 +62,11 @@ OPENING = {
     "dbm",
     "mmap",
     "pathlib",
-}  # .open
-METHODS = (".read_text", ".read_bytes", ".write_text", ".loadtxt", ".genfromtxt", ".fromfile", ".memmap", ".getlines")
-COPIES = {"copy", "copy2", "copyfile", "copytree", "move", "make_archive", "unpack_archive"}  # of shutil
+    "sqlite3",
+}
+# What has a method open() or touch() of ours, which opens nothing but what ALLOWED knows.
+OURS = {"self", "target", "out", "output", "remote", "agent", "self.agent", "self.output", "self.journal"}
+OURS |= {"self.grader_plan", "archive"}  # the last is an archive that is open
 # Where a file may be opened in another way, and why.
 ALLOWED = {
     "streams/files.py": "the one place",
@@ -57,7 +81,7 @@ ALLOWED = {
     "agents/workspaces.py:copy_tree": "each file by copy_regular()",
     "adapters/sessions/logs.py:connect": "after open_regular()",
     "adapters/sessions/schema.py": "a file of the package",
-    "adapters/foreign/inspect.py:read_archive": "after is_archive()",
+    "adapters/foreign/inspect.py:read_archive": "a file that is open",
     "cluster/merge.py:lines": "a descriptor",
     "cluster/ray_cluster.py": "files that the user names for the nodes; /proc",
     "comparison/preference.py:__init__": "a descriptor",
@@ -87,16 +111,26 @@ def opens(path: Path) -> Iterator[tuple[str, int]]:
             name = ast.unparse(node.func)
             module, _, last = name.rpartition(".")
             is_open = any(keyword.arg == "fileobj" for keyword in node.keywords)
-            opening, copying = (
-                last == "open" and module in OPENING and not is_open,
-                last in COPIES and module == "shutil",
-            )
-            if name in OPENERS or name.endswith(METHODS) or opening or copying:
+            opening = module and last in {"open", *METHODS} and module not in OURS and not is_open
+            if opening or name in OPENERS or (last in COPIES and module == "shutil"):
                 yield function, node.lineno
-        if isinstance(node, ast.ImportFrom) and node.module in {*OPENING, "shutil"}:
-            hidden = {alias.name for alias in node.names} & {"open", *COPIES}
+        if (
+            isinstance(node, ast.Name) and node.id == "open" and isinstance(node.ctx, ast.Load)
+        ):  # called, or given to another function
+            yield function, node.lineno
+        if isinstance(node, ast.ImportFrom) and node.module in {*MODULES, "shutil"}:
+            hidden = {alias.name for alias in node.names} & {"open", "connect", "truncate", *METHODS, *COPIES}
             assert not hidden, f"{path}: {hidden}: a call by this name is not found here"
         stack += [(child, function) for child in ast.iter_child_nodes(node)]
+
+
+def test_every_way_to_open_a_file_is_found(tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text(
+        "open(p)\nmap(open, p)\np.open()\nPath(p).open('rb')\np.read_text()\nPath(p).read_bytes()\nos.open(p, 0)\n"
+        "shutil.copyfile(p, q)\nshutil.copytree(p, q)\ntarfile.open(p)\nzipfile.ZipFile(p)\nsqlite3.connect(p)\n"
+        "io.FileIO(p)\ngzip.open(p)\njson.load(p)\nself.open()\ntarfile.open(fileobj=p)\nopened(p)\n"
+    )
+    assert sorted({line for _, line in opens(tmp_path / "module.py")}) == list(range(1, 16))
 
 
 def test_no_file_is_opened_elsewhere() -> None:

@@ -173,11 +173,11 @@ def is_archive(path: str) -> bool:
 
 def read_archive(path: str, refusals: Refusals) -> Iterator[Record]:
     """Yields the header with each sample; a sample that cannot be read is refused."""
-    try:
-        opened = zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
-        raise UserError(f"{path}: the archive is broken or not whole: {one_line(str(error), 200)}") from None
-    with opened as archive:
+    with os.fdopen(open_regular(path, follow=True), "rb") as file:
+        try:
+            archive = zipfile.ZipFile(file)
+        except zipfile.BadZipFile as error:
+            raise UserError(f"{path}: the archive is broken or not whole: {one_line(str(error), 200)}") from None
         names = archive.namelist()
         header = next((name for name in HEADERS if name in names), None)
         if header is None:
