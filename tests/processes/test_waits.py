@@ -1,4 +1,4 @@
-"""Every wait has a limit of time, or stands here with the reason why it needs none; CONTRIBUTING.md lists the limits."""
+"""Every wait has a limit of time, or stands here with the reason why it needs none; CONTRIBUTING.md has the limits."""
 
 from __future__ import annotations
 
