@@ -20,6 +20,14 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
+@pytest.fixture
+def small(copy: Path) -> Path:
+    """A copy with the first two tasks."""
+    tasks = (copy / "prompts.jsonl").read_text().splitlines(keepends=True)
+    (copy / "prompts.jsonl").write_text("".join(tasks[:2]))
+    return copy
+
+
 def make(copy: Path, *arguments: str) -> Done:
     return run("/usr/bin/env", "make", *arguments, cwd=copy, timeout=120)
 
@@ -63,35 +71,35 @@ def check_what_the_agents_did(hasty: list[Record]) -> None:
     assert seconds["errors"] and not seconds["score"]["pass"]
 
 
-def test_own_agent_one_run_another_grader(copy: Path) -> None:
+def test_own_agent_one_run_another_grader(small: Path) -> None:
     """The three changes that its README names; only what depends on a change is made again."""
     agent = "--shell 'echo \"# $$PROMPT\" >> kit.py; echo no idea'"
-    done = make(copy, "show", "RUNS=mine", f"AGENT={agent}", "GRADER=ae-grader-git").expect(0, stderr="")
-    assert "5 passed" in done.stdout and "Comparison" not in done.stdout, done
-    assert "+# slug in kit.py keeps punctuation." in (copy / "build" / "mine.md").read_text()
+    done = make(small, "show", "RUNS=mine", f"AGENT={agent}", "GRADER=ae-grader-git").expect(0, stderr="")
+    assert "2 passed" in done.stdout and "Comparison" not in done.stdout, done
+    assert "+# slug in kit.py keeps punctuation." in (small / "build" / "mine.md").read_text()
 
-    regraded = make(copy, "show", "RUNS=mine", f"AGENT={agent}").expect(0)
+    regraded = make(small, "show", "RUNS=mine", f"AGENT={agent}").expect(0)
     assert "ae-grade " in regraded.stdout and "ae-capture" not in regraded.stdout, "another grader, no agent"
-    assert "5 did not pass" in regraded.stdout, regraded
-    assert "ae-capture" in make(copy, "RUNS=mine", "AGENT=--simple 'echo {}'").expect(0).stdout, "another agent"
+    assert "2 did not pass" in regraded.stdout, regraded
+    assert "ae-capture" in make(small, "RUNS=mine", "AGENT=--simple 'echo {}'").expect(0).stdout, "another agent"
 
 
-def test_an_agent_cannot_show_other_files_in_the_report(copy: Path) -> None:
-    secret = copy / "secret"
+def test_an_agent_cannot_show_other_files_in_the_report(small: Path) -> None:
+    secret = small / "secret"
     secret.write_text("a secret of the user\n")
-    make(copy, "RUNS=mine", f"AGENT=--shell 'ln -s {secret} link; cat kit.py > new.py'").expect(0)
-    report = (copy / "build" / "mine.md").read_text()
+    make(small, "RUNS=mine", f"AGENT=--shell 'ln -s {secret} link; cat kit.py > new.py'").expect(0)
+    report = (small / "build" / "mine.md").read_text()
     assert "+++ b/new.py" in report and "a secret of the user" not in report
 
 
-def test_texts_that_graders_keep_are_in_the_report(copy: Path) -> None:
+def test_texts_that_graders_keep_are_in_the_report(small: Path) -> None:
     """Also what any other grader puts into `outcome`, whatever is in it."""
     outcome = '{"output": "line 1\\nline ```` 2", "exitCode": 1}'
-    (copy / "grader.py").write_text(
+    (small / "grader.py").write_text(
         f"def grade(record):\n    return {{'pass': False, 'score': 0.0, 'outcome': {outcome}}}\n"
     )
-    make(copy, "RUNS=careful", "GRADER=kept=grader.py").expect(0)
-    assert "output:\n\n`````text\nline 1\nline ```` 2\n`````\n" in (copy / "build" / "careful.md").read_text()
+    make(small, "RUNS=careful", "GRADER=kept=grader.py").expect(0)
+    assert "output:\n\n`````text\nline 1\nline ```` 2\n`````\n" in (small / "build" / "careful.md").read_text()
 
 
 def test_a_task_without_held_out_tests_has_not_passed(copy: Path) -> None:

@@ -52,21 +52,18 @@ def test_the_regression_check(tmp_path: Path) -> None:
     def check(*settings: str) -> Done:
         return run("/usr/bin/env", "make", "check", *settings, cwd=copy, timeout=60)
 
-    passing = check().expect(0)
+    passing = check("K=1").expect(0)
     assert "not shown to be worse than the baseline" in passing.stdout
     assert passing.page() == copy / "build" / "trials.html"
     assert passing.stderr.count("now and baseline: equal on all 14 prompts") == 2, passing
     good = (copy / "agent").read_text()
 
-    (copy / "agent").write_text(good.replace("max(words, key=len)", "min(words, key=len)"))
-    check("K=1").expect(0)  # one of fourteen may be luck, but it is named
-    assert "Passed in **baseline**, not in now (1): longest-river" in (copy / "build" / "results.md").read_text()
-
     (copy / "agent").write_text(good.replace("{skill(words)}", "{skill(words)}, I think"))
     everything = check("K=1")
     assert everything.code != 0 and everything.page().exists()
     assert everything.stderr.count("now is worse than baseline: pass rate 92.9% → 0.0%, -92.9 points") == 2, everything
-    assert "no difference shown" not in (copy / "build" / "results.md").read_text()
+    named = (copy / "build" / "results.md").read_text()
+    assert "Passed in **baseline**, not in now (13): " in named and "no difference shown" not in named
 
     (copy / "agent").write_text(good)
     prompts = (copy / "prompts.jsonl").read_text()
