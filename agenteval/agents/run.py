@@ -9,7 +9,6 @@ everything else here: what is started, limits, --resume, the output.
 
 import os
 import secrets
-import shlex
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -23,15 +22,9 @@ from agenteval import __version__
 from agenteval.adapters.reader import Reading, failed_result, result_of
 from agenteval.adapters.schema_file import SchemaFit, load_adapter
 from agenteval.agents.dry_run import planned_start, start_lines
-from agenteval.agents.isolation import Surroundings
 from agenteval.agents.kinds import (
-    AcpAgent,
-    Agent,
     SchemaAgent,
-    ShellAgent,
-    TemplateAgent,
     agent_command,
-    agent_environment,
     identity_of,
     in_container,
 )
@@ -48,19 +41,25 @@ from agenteval.agents.resume import (
     with_fields,
     without_verdict,
 )
-from agenteval.agents.sandbox import CONTAINERS, Sandbox, find_sandbox, is_below, programs_of, programs_of_line
-from agenteval.agents.session import Conditions, Limits, PromptJob, RateLimiter, WarmUp
-from agenteval.agents.variants import Variant, variant_of
-from agenteval.agents.workspace_git import forget_repository
+from agenteval.agents.run_settings import (
+    RunSettings,
+    agent_of,
+    conditions_of,
+    options_before_dashes,
+    place_words,
+    refuse_lonely_options,
+    sandbox_asked_for,
+    variant_asked_for,
+)
+from agenteval.agents.session import PromptJob
 from agenteval.agents.workspaces import HOME_ENDING, PREFIX, Markers, SetupFailed, Workspaces, workspace_name
 from agenteval.errors import FAILED, OK, Stopped, StrictStop, UserError, WorkspaceError
 from agenteval.processes.pool import Pool, run_pool
-from agenteval.processes.process import ANSWER_FILE, find_program
+from agenteval.processes.process import ANSWER_FILE
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.console import Console, Ending
-from agenteval.streams.digests import fields_digest, prompt_digest, tree_digest
+from agenteval.streams.digests import fields_digest, prompt_digest
 from agenteval.streams.output import NOT_OF_THE_RECORD, Output, Syncer, open_output, refuse_to_replace, write_record
-from agenteval.streams.patterns import Pattern
 from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
 from agenteval.streams.text import visible
@@ -70,76 +69,6 @@ from agenteval.wire.validation import check as convert
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-class RunSettings(msgspec.Struct, frozen=True):
-    """What the options of a run say; those that only some of the tools have come last, with a default."""
-
-    schema: str | None
-    agent_arg: tuple[str, ...]
-    simple: str | None
-    shell: str | None
-    command: list[str] | None  # after --
-    deny_permissions: bool
-    no_acp_fs: bool
-    concurrency: int
-    timeout: float | None
-    cwd: str | None
-    workspace_dir: str | None
-    fresh_workspaces: bool
-    workspace_template: str | None
-    workspace_git: bool
-    keep_workspaces: str
-    isolate: bool
-    model: str | None
-    instructions: str | None
-    skill: tuple[str, ...]
-    mcp: str | None
-    overlay: str | None
-    sandbox: str | None  # the engine, "" for the one that is installed
-    sandbox_net: str | None
-    sandbox_image: str | None
-    sandbox_read: tuple[str, ...]
-    env: tuple[str, ...]
-    clean_env: bool
-    no_redact: bool
-    rate: float | None
-    retries: int
-    warm_up: bool | None
-    retry_on: Pattern | None
-    keep_order: bool
-    shard: tuple[int, int] | None
-    max_output: int
-    exit_status: bool
-    max_failures: int | None
-    retry_failed: bool
-    no_sync: bool
-    dry_run: bool
-    force: bool
-    output: str | None
-    append: bool
-    resume: bool
-    overwrite: bool
-    label: str | None
-    keep_going: bool
-    max_cost: float | None
-    max_total_tokens: int | None
-    strict: bool
-    progress: bool | None
-    debug: bool
-    max_steps: int = 100_000
-    extract: str | None = None
-    grader: tuple[str, ...] = ()
-    stream: bool = False
-    limits: tuple[tuple[str | None, float], ...] = ()
-    weights: tuple[tuple[str, float], ...] = ()
-    informational: tuple[str, ...] = ()
-    grade_failed: bool = False
-    stop_when_known: bool = False
-    against: str | None = None
-    threshold: float | None = None
-    margin: float | None = None
-    fail_if_worse: bool = False
 
 
 class Graders(Protocol):
@@ -216,18 +145,18 @@ class PromptRun:
         name = "ae-ray" if remote else tool
         self.console = Console(name, progress=settings.progress, strict=settings.strict, output=settings.output)
         self.agent = agent_of(settings, self.console.say, elsewhere=remote is not None)
-        if moved := _options_before_dashes(tool, source.path, settings):
+        if moved := options_before_dashes(tool, source.path, settings):
             self.console.say(f"-o after -- is given to the agent; to give it to {tool}: {moved}")
         extract = load_adapter(settings.extract) if settings.extract is not None else None
         self.adapter = extract or self.agent.adapter
         self.adapter.max_steps = settings.max_steps
-        _refuse_lonely_options(settings)
+        refuse_lonely_options(settings)
         if settings.cwd is not None and not os.path.isdir(settings.cwd):
             raise UserError(f"--cwd {settings.cwd}: no such directory")
         self.cwd = os.path.abspath(settings.cwd or os.curdir)
-        self.variant = _variant_of(settings, self.agent)
-        self.sandbox = _sandbox_of(settings, self.agent, self.variant, self.cwd, source.path)
-        surroundings = _place_words(settings, self.sandbox, self.variant)
+        self.variant = variant_asked_for(settings, self.agent)
+        self.sandbox = sandbox_asked_for(settings, self.agent, self.variant, self.cwd, source.path)
+        surroundings = place_words(settings, self.sandbox, self.variant)
         self.identity = identity_of(self.agent, extract, settings.env, self.cwd, surroundings)
         resume = settings.resume or settings.retry_failed
         refuse_another_kind(settings.output if resume or settings.append else None, tool)
@@ -246,7 +175,7 @@ class PromptRun:
         self.resumption = Resumption(self.output, self.journal, retry_failed=settings.retry_failed, graders=digests)
         clean = Places(source, settings.workspace_dir).clean
         self.prompts = Prompts(source, self.console, settings.shard, self.resumption.wants, clean, validate)
-        self.conditions = _conditions_of(settings, self.agent, self.variant, self.sandbox, self.console)
+        self.conditions = conditions_of(settings, self.agent, self.variant, self.sandbox, self.console)
         self.provenance = self._provenance()
         self.console.redact = self.conditions.redact
         self.output.encode = self.conditions.redact.line
@@ -736,130 +665,6 @@ def _name(prompt: Record, trial: int | None) -> str:
     return str(prompt["id"]) if trial is None else f"{prompt['id']}, trial {trial}"
 
 
-# --- what the settings come to ------------------------------------------------------------------
-
-
-def agent_of(settings: RunSettings, say: Callable[[str], None], *, elsewhere: bool = False) -> Agent:
-    """Returns the agent that the options name; UserError if they name none or several, or one that is not installed.
-
-    With --dry-run, an agent that is not installed is reported, and its command is shown all the same. One that runs
-    `elsewhere`, on other machines, need not be installed here.
-    """
-
-    def program_or_name(name: str) -> str:
-        try:
-            return find_program(name)
-        except UserError as error:
-            say(str(error))
-            return name
-
-    contained = settings.sandbox in CONTAINERS or (settings.sandbox == "" and settings.sandbox_image is not None)
-    # What a container runs is in its image.
-    find = str if contained or elsewhere else program_or_name if settings.dry_run else find_program
-    options = {"-s": settings.schema, "--simple": settings.simple, "--shell": settings.shell, "--": settings.command}
-    named = [option for option, value in options.items() if value is not None]
-    if len(named) != 1:
-        given = " and ".join(named) or "none"
-        raise UserError(
-            f"name one agent with -s SCHEMA, --simple, --shell or -- CMD; given: {given} (--help shows how)"
-        )
-    if settings.agent_arg and settings.schema is None:
-        raise UserError("--agent-arg is for -s SCHEMA; put the argument into the command of --simple, --shell or --")
-    if settings.command is not None:
-        return AcpAgent(settings.command, find, deny=settings.deny_permissions, files=not settings.no_acp_fs)
-    if settings.deny_permissions:
-        raise UserError("--deny-permissions is for an agent that asks for permission: for -- CMD")
-    if settings.no_acp_fs:
-        raise UserError("--no-acp-fs is for an agent that speaks the Agent Client Protocol: for -- CMD")
-    if settings.schema is not None:
-        return SchemaAgent(load_adapter(settings.schema), settings.agent_arg, find)
-    if settings.simple is not None:
-        return TemplateAgent(settings.simple, find)
-    return ShellAgent(settings.shell or "")
-
-
-def _options_before_dashes(tool: str, path: str | None, settings: RunSettings) -> str | None:
-    """Returns the command line with -o before `--`, if it is after it: it is likely meant for the tool."""
-    given = settings.command or [] if settings.output is None else []
-    found = [at for at, word in enumerate(given) if at and (word in ("-o", "--output") or word.startswith("--output="))]
-    if not found:
-        return None
-    end = found[0] + (1 if "=" in given[found[0]] else 2)
-    words = [tool, *([path] if path else []), *given[found[0] : end], "--", *given[: found[0]], *given[end:]]
-    return shlex.join(words)
-
-
-def _refuse_lonely_options(settings: RunSettings) -> None:
-    """Raises UserError for an option that has no effect without another one."""
-    if settings.retry_on and not settings.retries:
-        raise UserError("--retry-on needs --retries N")
-    for_sandbox = {
-        "--sandbox-net": settings.sandbox_net,
-        "--sandbox-image": settings.sandbox_image,
-        "--sandbox-read": settings.sandbox_read,
-    }
-    if settings.sandbox is None and (option := next((name for name, given in for_sandbox.items() if given), None)):
-        raise UserError(f"{option} needs --sandbox")
-    for_workspaces = {
-        "--workspace-template": settings.workspace_template,
-        "--workspace-git": settings.workspace_git,
-        "--fresh-workspaces": settings.fresh_workspaces,
-        "--keep-workspaces": settings.keep_workspaces != "all",
-    }
-    if not settings.workspace_dir and (option := next((name for name, given in for_workspaces.items() if given), None)):
-        raise UserError(f"{option} needs --workspace-dir")
-
-
-def _variant_of(settings: RunSettings, agent: Agent) -> Variant:
-    """Returns the variant that the options ask for; UserError if it cannot be, or has no place to be put."""
-    variant = variant_of(
-        agent,
-        model=settings.model,
-        instructions=settings.instructions,
-        skills=settings.skill,
-        mcp=settings.mcp,
-        overlay=settings.overlay,
-        env=os.environ,
-    )
-    variant.check_place(agent, isolate=settings.isolate, workspaces=settings.workspace_dir is not None)
-    return variant
-
-
-def _sandbox_of(settings: RunSettings, agent: Agent, variant: Variant, cwd: str, prompts: str | None) -> Sandbox | None:
-    """Returns the wall that the options ask for; UserError if there can be none, or prompts would be behind it."""
-    if settings.sandbox is None:
-        return None
-    if settings.workspace_dir is None:
-        if settings.cwd is None:
-            raise UserError("--sandbox needs a directory to show the agent: --workspace-dir DIR, or --cwd DIR")
-        for file in filter(None, (prompts, settings.output)):
-            if file != "-" and is_below(os.path.realpath(file), os.path.realpath(cwd)):
-                raise UserError(
-                    f"--sandbox: agents could read {file}, which is in their directory: use --workspace-dir"
-                )
-    net = settings.sandbox_net or "host"  # most agents ask a model
-    sandbox = find_sandbox(settings.sandbox, net, settings.sandbox_image, read=settings.sandbox_read)
-    programs = programs_of_line(agent.words[0]) if isinstance(agent, ShellAgent) else programs_of(agent.words)
-    for server in variant.servers.values():
-        programs += programs_of([server.get("command") or "", *(server.get("args") or ())])
-    return sandbox.showing(programs)
-
-
-def _place_words(settings: RunSettings, sandbox: Sandbox | None, variant: Variant) -> list[str]:
-    """Returns what tells the place where agents work from another: with it they are asked something else."""
-    template = settings.workspace_template
-    found = {
-        "--cwd": None if settings.workspace_dir else settings.cwd,
-        "--workspace-template": tree_digest(template) if template and os.path.isdir(template) else template,
-        "--workspace-git": settings.workspace_git,
-        "--clean-env": settings.clean_env,
-        "--isolate": settings.isolate,
-        **variant.digests,
-        "--sandbox": sandbox and sandbox.identity,
-    }
-    return [f"{option} {value}" for option, value in found.items() if value]
-
-
 def _journal_beside(tool: str, settings: RunSettings, output: Output, *, resume: bool) -> Journal | None:
     """Returns a journal if the output is a file: a pipe or a device cannot be resumed, nor synced."""
     path = settings.output
@@ -873,29 +678,3 @@ def _journal_beside(tool: str, settings: RunSettings, output: Output, *, resume:
     journal = Journal(path, resume=resume, written=output.written.ids, tool=tool, kind=kind)
     journal.durable, journal.sync_output = output.durable, output.sync if output.durable else lambda: None
     return journal
-
-
-def _conditions_of(
-    settings: RunSettings, agent: Agent, variant: Variant, sandbox: Sandbox | None, console: Console
-) -> Conditions:
-    """Returns what all prompts have in common; the agent's schema may have variables of its own."""
-    if settings.workspace_dir is not None:
-        forget_repository(os.environ)  # an agent in a directory of its own must not work on our repository
-    environment = agent_environment(settings.env, clean=settings.clean_env)
-    hidden = None if settings.no_redact else {**os.environ, **environment.with_own(agent.env)}
-    # Isolated sessions set up a HOME each, so that none has to wait for another.
-    warm_up = isinstance(agent, SchemaAgent) and agent.config.warm_up and not settings.isolate
-    redact = Redactor(hidden)
-    surroundings = Surroundings(
-        agent, variant, environment, redact, isolate=settings.isolate, dressed=settings.workspace_dir is not None
-    )
-    return Conditions(
-        pacer=RateLimiter(settings.rate),
-        limits=Limits(settings.timeout, settings.max_output, settings.retries, settings.retry_on),
-        environment=environment,
-        warm_up=WarmUp(warm_up if settings.warm_up is None else settings.warm_up),
-        redact=redact,
-        say=console.say,
-        surroundings=surroundings,
-        sandbox=sandbox,
-    )

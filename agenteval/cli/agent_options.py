@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from agenteval.agents.run import GraderPlan, PromptRun, RunSettings
+from agenteval.agents.run import GraderPlan, PromptRun
+from agenteval.agents.run_settings import RunSettings
 from agenteval.agents.session import parse_rate
 from agenteval.cli.options import (
     CHECKS,

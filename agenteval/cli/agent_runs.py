@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from agenteval.agents.resume import Fate, without_verdict
-from agenteval.agents.run import PromptRun, RemoteAgents, RunSettings
+from agenteval.agents.run import PromptRun, RemoteAgents
+from agenteval.agents.run_settings import RunSettings
 from agenteval.cli.agent_options import inline_graders, stop_early, validate_checks, validate_checks_for
 from agenteval.comparison.run_summary import TrialPrompts
 from agenteval.errors import UserError

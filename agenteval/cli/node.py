@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from agenteval.agents.run import PromptRun, RunSettings
+from agenteval.agents.run import PromptRun
+from agenteval.agents.run_settings import RunSettings
 from agenteval.cli.agent_options import inline_graders
 from agenteval.cli.tool import Tool, tool
 from agenteval.cli.tools import capture, run, trials

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from agenteval.agents.run import RunSettings
+from agenteval.agents.run_settings import RunSettings
 from agenteval.cli.agent_runs import capture_prompts, run_prompts, run_trials
 from agenteval.cli.node import parse
 from agenteval.cli.options import (

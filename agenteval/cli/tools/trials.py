@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agenteval.agents.run import RunSettings
+from agenteval.agents.run_settings import RunSettings
 from agenteval.cli.agent_options import (
     agent_options,
     extraction_option,
