@@ -88,7 +88,9 @@ test-agents: $(STAMP) ## real agents against a scripted model: AGENTS="claude co
 
 test-cluster: $(TESTABLE) ## ae-ray on a Ray cluster of several nodes on this machine (installs Ray), and a Slurm array job
 	$(call NEWEST,ray)
-	@$(VENV)/bin/python -m pytest -m cluster -rs tests/cli/test_ray.py tests/cli/test_ray_faults.py tests/test_cluster_recipes.py
+	@$(VENV)/bin/python -m pytest -m 'cluster or not cluster' -rs tests/cli/test_ray*.py tests/test_cluster_recipes.py \
+		$(addprefix tests/cli/test_mistakes.py::,test_of_many_refused_lines_ten_are_shown_and_the_rest_is_counted \
+		test_fewer_at_a_time_than_asked_for test_another_share_of_the_prompts_is_refused)
 
 # harbor asks for Python 3.12 and TRL for torch, but what validates and renders in them needs neither; to run jobs, harbor has
 # an environment of its own. uv finds versions that fit together in a minute; pip downloads one release of boto3 after the

@@ -454,6 +454,8 @@ class PromptRun:
         if not self._may_start(prompt, trial):
             return None
         self.processes.pause(self.conditions.pacer.wait())
+        if self.processes.stopping:  # the pause ends then, too
+            return None
         found = self.remote.answer(prompt, trial)
         if found.no_workspace is not None:
             self._no_workspace(prompt, trial, WorkspaceError(found.no_workspace, full=found.full))

@@ -419,7 +419,7 @@ def test_what_dies_costs_no_record(what: str, two_nodes: TwoNodes, tmp_path: Pat
         else:
             two_nodes.cluster.remove_node(two_nodes.nodes.pop(), allow_graceful=False)
             until(lambda: len(busy & sleepers(mark)) < 4, "the agents of the node are gone", SLOW)
-            two_nodes.nodes.append(two_nodes.cluster.add_node(num_cpus=2))
+            two_nodes.nodes.append(two_nodes.add())
         (tmp_path / "go").touch()
         found = [running.record(SLOW) for _ in PROMPTS]
         done = running.end(SLOW)

@@ -1,0 +1,236 @@
+"""What ae-ray promises for a whole run, on a real cluster of several nodes: make test-cluster.
+
+The same with simulated nodes, and in more detail, is in test_ray.py.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.support.ray_nodes import TwoNodes
+from tests.support.tool import Done, Record, jsonl, meeting, read, run, script, write
+from tests.support.watching import Running, alive, sleepers, until
+
+pytestmark = pytest.mark.cluster
+SLOW = 180.0
+FEW = 8
+MANY = 20_000
+PROMPTS: list[Record] = [{"id": f"p{number}", "input": f"question {number}"} for number in range(40)]
+
+
+def lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def ids(records: list[Record]) -> list[str]:
+    return sorted(str(record["id"]) for record in records)
+
+
+def of_run(record: Record) -> Path:
+    """Returns the directory of a record's run on its node, from what `pwd` printed in its workspace."""
+    place = Path(record["rawLines"][0])
+    return Path(*place.parts[: place.parts.index(record["metadata"]["runId"]) + 1])
+
+
+def test_runs_at_the_same_time_share_no_workspace(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    """Two runs with the same ids and the same relative --workspace-dir; the second brings its workspaces home."""
+    write(tmp_path / "prompts.jsonl", *PROMPTS[:2])
+    (tmp_path / "meeting").mkdir()
+    agent = f"pwd; touch by-NAME; {meeting(4, tmp_path / 'meeting')}; ls"
+    args = ("prompts.jsonl", "--address", two_nodes.address, "-j", 2)
+    command = ("--", "ae-run", "--workspace-dir", "ws", "--shell")
+    with (
+        Running("ae-ray", *args, *command, agent.replace("NAME", "a"), cwd=tmp_path) as a,
+        Running(
+            *("ae-ray", *args, "--bring-workspaces", "home", *command, agent.replace("NAME", "b")), cwd=tmp_path
+        ) as b,
+    ):
+        found = {"a": a.end(SLOW).expect(0).records, "b": b.end(SLOW).expect(0).records}
+    try:
+        for name, records in found.items():
+            assert ids(records) == ["p0", "p1"] and [one["rawLines"][1:] for one in records] == [[f"by-{name}"]] * 2
+        for record in found["a"]:
+            assert (Path(record["rawLines"][0]) / "by-a").exists(), "it stays where it is"
+        for record in found["b"]:
+            home = tmp_path / "home" / f"prompt-{record['id']}"
+            assert record["metadata"]["workspaceDir"] == str(home) and [path.name for path in home.iterdir()] == [
+                "by-b"
+            ]
+            assert not Path(record["rawLines"][0]).exists()
+    finally:
+        for record in found["a"] + found["b"]:
+            shutil.rmtree(of_run(record), ignore_errors=True)
+
+
+USAGE = """\
+echo x >> started
+echo '{"type":"system","subtype":"init","session_id":"s"}'
+echo '{"type":"result","result":"ok","total_cost_usd":0.25,"usage":{"input_tokens":10,"output_tokens":5}}'
+"""
+LIMITS = {
+    "--max-failures": ("ae-run --max-failures 4 --keep-going --shell", "exit 3", "stopped after 4 failed agents", 4),
+    "--strict": ("ae-run --strict --shell", "exit 3", "stopped by --strict", 1),
+    "--max-cost": ("ae-capture --max-cost 1 --extract claude --shell", USAGE, "of 1 USD are spent", 4),
+    "--stop-when-known": (
+        "ae-capture -g ae-grader-hint --stop-when-known --threshold 0.9 --shell",
+        "echo nothing",
+        "below 0.9",
+        20,
+    ),
+}
+
+
+@pytest.mark.parametrize("option", LIMITS)
+def test_limits_are_those_of_the_run(option: str, two_nodes: TwoNodes, tmp_path: Path) -> None:
+    """With four records at a time on two nodes, no more agents run than on one machine with -j 4."""
+    words, agent, says, count = LIMITS[option]
+    write(tmp_path / "prompts.jsonl", *({**prompt, "hint": "question"} for prompt in PROMPTS))
+    args = ("prompts.jsonl", "--address", two_nodes.address, "-j", 4, "--", *words.split(), agent)
+    done = run("ae-ray", *args, cwd=tmp_path, timeout=SLOW)
+    assert done.code == (0 if option == "--stop-when-known" else 1) and says in done.stderr, done
+    assert 1 <= len(done.records) <= count + 3, done
+
+
+def test_the_rate_is_that_of_the_run(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    """Four records could be under way on two nodes; at one an hour, only the first one is."""
+    write(tmp_path / "prompts.jsonl", *PROMPTS[:FEW])
+    args = ("prompts.jsonl", "--address", two_nodes.address, "-j", 4)
+    command = ("--", "ae-run", "--rate", "1/h", "--shell", f"echo x >> {tmp_path}/started; echo fine")
+    with Running("ae-ray", *args, *command, cwd=tmp_path) as running:
+        running.record(SLOW)
+        assert running.silent(5), "each slot has a rate of its own"
+        running.signal(signal.SIGINT)
+        assert running.end(SLOW).code == 130 and lines(tmp_path / "started") == 1
+
+
+def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:
+    for word in ("--concurrency=2", "--shard=1/2", "--output=x", "--resume", "prompts.jsonl"):
+        done = run("ae-ray", "--", "ae-run", word, "--shell", "true", cwd=tmp_path, timeout=SLOW).expect(2)
+        assert len(done.messages) == 1 and done.stderr.startswith("ae-ray: "), done
+
+
+def test_resume_is_that_of_one_machine(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    """Same words; records whose worker died run again, others that failed only with --retry-failed."""
+    agent = (
+        f'echo "$PROMPT" >> {tmp_path}/paid; test -e {tmp_path}/mended || case "$PROMPT" in '
+        "*0) kill -9 $PPID; sleep 60;; *1) exit 7;; esac; echo fine"
+    )
+    write(tmp_path / "prompts.jsonl", *PROMPTS[:FEW])
+    where = ("prompts.jsonl", "--address", two_nodes.address, "-j", 4, "-o", "out.jsonl")
+
+    def go_on(*command: object) -> Done:
+        return run("ae-ray", *where, "--resume", "--", *command, cwd=tmp_path, timeout=SLOW)
+
+    run("ae-ray", *where, "--", "ae-run", "--shell", agent, cwd=tmp_path, timeout=SLOW).expect(1)
+    failed = {record["id"] for record in read(tmp_path / "out.jsonl") if record.get("errors")}
+    assert failed == {"p0", "p1"} and ids(read(tmp_path / "out.jsonl")) == ids(PROMPTS[:FEW])
+    (tmp_path / "mended").touch()
+    before = lines(tmp_path / "paid")
+    refused = go_on("ae-run", "--shell", "another agent").expect(2)
+    assert "its records were made with another command" in refused.stderr, refused
+    again = go_on("ae-run", "--shell", agent, "--retry-failed").expect(0)
+    assert again.stderr == "ae-ray: out.jsonl: 6 kept, 2 failed and run again\n", again
+    assert lines(tmp_path / "paid") == before + 2 and not any(one.get("errors") for one in read(tmp_path / "out.jsonl"))
+    write(tmp_path / "prompts.jsonl", {"id": "p0", "input": "changed"}, *PROMPTS[1:FEW])
+    changed = go_on("ae-run", "--shell", agent).expect(0)
+    assert "7 kept, 1 changed and run again" in changed.stderr and lines(tmp_path / "paid") == before + 3, changed
+
+
+def test_a_node_without_the_agent_gets_no_more_records(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    """The agent is on the PATH of two nodes and not on that of the third."""
+    script(two_nodes.tools / "some-agent", "echo fine")
+    write(tmp_path / "prompts.jsonl", *PROMPTS[:20])
+    node = two_nodes.cluster.add_node(num_cpus=2)
+    try:
+        args = ("prompts.jsonl", "--address", two_nodes.address, "-j", 6)
+        command = ("--", "ae-run", "--shell", "some-agent")
+        done = run("ae-ray", *args, *command, cwd=tmp_path, timeout=SLOW).expect(0)
+    finally:
+        two_nodes.cluster.remove_node(node)
+    assert ids(done.records) == ids(PROMPTS[:20]) and {tuple(one["rawLines"]) for one in done.records} == {("fine",)}, (
+        done
+    )
+    names = {record["metadata"]["node"] for record in done.records}
+    assert len(done.messages) == 1 and "gets no more records" in done.stderr and "some-agent" in done.stderr, done
+    assert 1 <= len(names) <= 2 and not any(done.stderr.startswith(f"ae-ray: {name}:") for name in names), (names, done)
+
+
+def test_finished_trials_are_not_run_again(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    """The driver is killed in the fourth of five trials: of both prompts only that one has run for nothing."""
+    write(tmp_path / "prompts.jsonl", *PROMPTS[:2])
+    count = f'echo "$PROMPT" >> {tmp_path}/paid; [ $(grep -c "$PROMPT" {tmp_path}/paid) -lt 4 ]'
+    agent = f"{count} || [ -e {tmp_path}/go ] || sleep 600; echo fine"
+    args = ("prompts.jsonl", "--address", two_nodes.address, "-j", 2, "-o", "out.jsonl", "--resume")
+    command = ("--", "ae-trials", "-k", 5, "-t", "15m", "--shell", agent)
+    with Running("ae-ray", *args, *command, cwd=tmp_path) as running:
+        until(lambda: lines(tmp_path / "paid") >= 8, "the fourth trials run", SLOW)
+        running.signal(signal.SIGKILL)
+        running.process.wait()
+    (tmp_path / "go").touch()
+    run("ae-ray", *args, *command, cwd=tmp_path, timeout=SLOW).expect(0)
+    records = read(tmp_path / "out.jsonl")
+    assert [len(record["trials"]) for record in records] == [5, 5]
+    assert lines(tmp_path / "paid") <= 2 * 5 + 2, "only the fourth trials were started again"
+
+
+def ray_workers_of(pids: set[int]) -> set[int]:
+    """Returns the workers of Ray that processes descend from."""
+    found = set()
+    for pid in pids:
+        while pid > 1:
+            with suppress(OSError):
+                if Path("/proc", str(pid), "cmdline").read_bytes().startswith(b"ray::"):
+                    found.add(pid)
+                    break
+            status = Path("/proc", str(pid), "status")
+            parent = re.search(r"^PPid:\s+(\d+)", status.read_text() if status.exists() else "", re.MULTILINE)
+            pid = int(parent[1]) if parent else 0
+    return found
+
+
+def test_many_agents_wait_in_few_workers(two_nodes: TwoNodes, tmp_path: Path, mark: str) -> None:
+    """Each worker of Ray takes as much memory as a Python process; an agent that waits is one process."""
+    args = ("--address", two_nodes.address, "-j", 40, "--", "ae-run", "--shell", f"exec sleep {mark}")
+    with Running("ae-ray", *args, cwd=tmp_path) as running:
+        running.feed(*PROMPTS)
+        agents = until(lambda: found if len(found := sleepers(mark)) == 40 else set[int](), "all agents wait", SLOW)
+        assert len(ray_workers_of(agents)) == 2
+        between = [words for pid, words in alive(mark).items() if pid not in agents and "agenteval.cli.node" in words]
+        assert len(between) <= 4, "a process with its guardian for each worker"
+
+
+def test_quick_records_take_little_longer_than_the_filter(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    """Beyond the start, which one record shows; 26 times as long when each record was a call of its own."""
+    records = [{"id": f"p{n}", "input": "q", "hint": "q", "output": "q", "trajectory": []} for n in range(MANY)]
+    write(tmp_path / "results.jsonl", *records)
+    write(tmp_path / "one.jsonl", records[0])
+    command = ("ae-grade", "-g", "ae-grader-hint")
+    ratios: list[float] = []
+    while not ratios or (ratios[-1] > 5 and len(ratios) < 3):  # a busy machine is late now and then
+        plain = run(command[0], "results.jsonl", *command[1:], cwd=tmp_path, timeout=SLOW).expect(0)
+        taken = {}
+        for name in ("one", "results"):
+            args = (f"{name}.jsonl", "--address", two_nodes.address, "-j", 2, "--keep-order", "--", *command)
+            taken[name] = run("ae-ray", *args, cwd=tmp_path, timeout=2 * SLOW).expect(0)
+        assert taken["results"].out == plain.out
+        ratios.append((taken["results"].seconds - taken["one"].seconds) / plain.seconds)
+    assert ratios[-1] <= 5, ratios
+
+
+def test_of_many_refused_records_ten_are_shown(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    """Prompts are refused by the driver, results by the filters on the nodes."""
+    results = [{"id": str(n), "input": "q", "hint": "q", "output": 7 if n % 2 else "q"} for n in range(60)]
+    for command, records in [
+        (("ae-run", "--shell", "echo fine"), [*({"id": str(n)} for n in range(30)), PROMPTS[0]]),
+        (("ae-grade", "-g", "ae-grader-hint"), results),
+    ]:
+        args = ("--address", two_nodes.address, "-j", 2, "--", *command)
+        done = run("ae-ray", *args, stdin=jsonl(*records), cwd=tmp_path, timeout=SLOW).expect(1)
+        assert len(done.messages) == 11 and "20 more refused lines, 30 in all" in done.messages[-1], done
+        assert len(done.records) == len(records) - 30
