@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,35 +86,33 @@ def type_of(field: dict[str, Any]) -> str:
 # --- the tools ----------------------------------------------------------------------------------
 
 
-def tools() -> Iterator[str]:
+def help_of(name: str) -> str:
+    """Returns what a tool prints with --help."""
+    alone = {**os.environ, "PATH": os.defpath}  # `ae` lists the plug-ins of PATH
+    command = [str(ROOT / "bin" / name), "--help"]
+    return subprocess.run(command, env=alone, capture_output=True, text=True, check=True).stdout
+
+
+def tools(help_of: Callable[[str], str] = help_of) -> Iterator[str]:
     """Yields the page of help texts."""
     yield TOOLS_HEAD
-    alone = {**os.environ, "PATH": os.defpath}  # `ae` lists the plug-ins of PATH
     for name in ["ae", *own_tools()]:
-        command = [str(ROOT / "bin" / name), "--help"]
-        shown = subprocess.run(command, env=alone, capture_output=True, text=True, check=True).stdout
-        yield f"## {name}\n\n```\n{shown.rstrip()}\n```\n"
+        yield f"## {name}\n\n```\n{help_of(name).rstrip()}\n```\n"
 
 
-def pages() -> Iterator[tuple[Path, str]]:
+def pages(help_of: Callable[[str], str] = help_of) -> Iterator[tuple[Path, str]]:
     """Yields path and text of every generated page."""
     yield ROOT / "docs" / "wire-format.md", "\n".join(wire_format())
-    yield ROOT / "docs" / "tools.md", "\n".join(tools())
+    yield ROOT / "docs" / "tools.md", "\n".join(tools(help_of))
     for name, text in agent_pages():
         yield ROOT / "docs" / "agents" / name, text
 
 
 def main() -> None:
-    """Writes the pages; with --check only reports which of them are out of date."""
-    stale = []
+    """Writes the pages."""
     for page, text in pages():
-        if not page.exists() or page.read_text(encoding="utf-8") != text:
-            stale.append(str(page.relative_to(ROOT / "docs")))
-            if "--check" not in sys.argv:
-                page.parent.mkdir(exist_ok=True)
-                page.write_text(text, encoding="utf-8")
-    if "--check" in sys.argv and stale:
-        sys.exit(f"docs: out of date: {', '.join(stale)}; run `make docs`")
+        page.parent.mkdir(exist_ok=True)
+        page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -109,6 +109,12 @@ def test_launcher_without_an_installation_says_what_to_do(tmp_path: Path) -> Non
 # --- a new tool and a new grader ----------------------------------------------------------------
 
 SOME = "help_is_a_page or redirection_and_pipe or bad_line"  # of the contract, for each
+# docs/tools.md as `make docs` writes it, with the help of some tools.
+NEW_HELP = """
+import sys
+from docs.build import help_of, tools
+print("\\n".join(tools(lambda name: help_of(name) if name in sys.argv else "")))
+"""
 
 
 def test_a_tool_or_grader_is_a_file_a_line_in_pyproject_and_a_row_in_the_readme(tmp_path: Path) -> None:
@@ -130,7 +136,6 @@ def test_a_tool_or_grader_is_a_file_a_line_in_pyproject_and_a_row_in_the_readme(
     tests = ["tests/test_suite.py", "tests/test_contract.py", "-k", f"{of_suite} or {of_contract}"]
     for command in (
         ["make", "launchers"],
-        [sys.executable, "-m", "docs.build"],
         [sys.executable, "-m", "pytest", "-vv", f"--basetemp={tmp_path}/tests", *tests],
     ):
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
@@ -140,7 +145,14 @@ def test_a_tool_or_grader_is_a_file_a_line_in_pyproject_and_a_row_in_the_readme(
     listed = run(str(copy / "bin/ae")).expect(0).stdout
     assert "\n  lengths         how many words each output has\n" in listed
     assert "\n  grader-short    is the output short enough?\n" in listed
-    page = (copy / "docs/tools.md").read_text()
+    page = subprocess.run(
+        [sys.executable, "-c", NEW_HELP, *scripts()],
+        cwd=copy,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     assert "## ae-lengths\n\n```\nUsage: ae-lengths [OPTIONS] [RESULTS]\n" in page and "## ae-grader-short\n" in page
 
 

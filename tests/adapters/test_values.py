@@ -47,7 +47,7 @@ EVENTS = st.dictionaries(st.sampled_from([*NAMES, "result"]), VALUES, max_size=6
 KINDS = st.sampled_from(["say", "think", "piece", "call", "done", "problem", "end"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(KINDS, EVENTS, st.booleans()), max_size=4))
 def test_escapes_and_a_trace_change_nothing(events: list[tuple[str, dict[str, Any], bool]]) -> None:
     lines = [json.dumps({"type": kind, **fields}, ensure_ascii=escaped) for kind, fields, escaped in events]

@@ -116,7 +116,7 @@ def test_an_id_comes_back_as_it_was(name: str) -> None:
     ),
     st.sampled_from(["as it is", "crlf", "trimmed", "stars", "reflowed"]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_whatever_agents_write_only_ticks_are_read(drawn: list[tuple[str, str, str | None]], editor: str) -> None:
     sections = []
     for place, (name, text, word) in enumerate(drawn, 1):
