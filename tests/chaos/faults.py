@@ -22,7 +22,7 @@ from tests.chaos.processes import command_of, handles, has_open, is_guardian, is
 
 SMALL_DISK = 48 << 10  # bytes: a few records
 FILE_LIMIT = 6 << 10
-WORKER = "FilterWorker"
+WORKERS = ("FilterWorker", "NodeWorker")
 DAY = 86_400  # seconds
 SECOND_LONGEST = 90.0  # seconds that a second tool may take
 FORGED = b'{"id":"forged","input":"i","score":{"pass":true,"score":1.0}}\n'
@@ -69,7 +69,7 @@ class Target:
 
 
 def _is_no_part_of_ray(line: str) -> bool:
-    return WORKER in line or not (line.startswith("ray::") or "/ray" in line)
+    return any(name in line for name in WORKERS) or not (line.startswith("ray::") or "/ray" in line)
 
 
 @dataclass
