@@ -111,7 +111,7 @@ def open_output(path: str | None, source: Source, *, append: bool, resume: bool,
 
 def refuse_to_replace(path: str | None) -> None:
     """Raises UserError if a file holds something, and the user has not said what is to become of it."""
-    if path is not None and os.path.isfile(path) and os.path.getsize(path):
+    if path is not None and os.path.isfile(path) and os.path.getsize(path) and not _is_device(path):
         raise UserError(
             f"{path}: holds records; --resume goes on with them, --append adds to them, --overwrite replaces them"
         )

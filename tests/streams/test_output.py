@@ -13,6 +13,7 @@ import pytest
 
 from agenteval.errors import CannotGoOn, UserError
 from agenteval.streams.output import Output
+from tests.support.tool import run
 
 Step = Callable[[Output], None]
 
@@ -117,6 +118,10 @@ def test_dev_stdout_is_written_through(mode: str, tmp_path: Path) -> None:
         with log.open(mode) as stdout:
             subprocess.run([sys.executable, "-c", f"import sys; {code}", name], stdout=stdout, check=True)
         assert log.read_bytes() == (b"before\n{}\n" if mode == "ab" else b"{}\n"), name
+        with log.open(mode) as stdout:  # it may hold records, as with >> and without -o
+            run("ae-run", "--simple", "echo {}", "-o", name, stdin='{"id":"a","input":"x"}', stdout=stdout).expect(0)
+        found = log.read_bytes()
+        assert b'"id":"a"' in found and found.startswith(b"before" if mode == "ab" else b"{"), name
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "log", "loop"]
     with pytest.raises(UserError, match="loop: Too many levels"):
         Output(str(tmp_path / "loop"))
