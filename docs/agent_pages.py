@@ -84,23 +84,23 @@ def page(name: str, schema: dict[str, Any], result: dict[str, str]) -> Iterator[
     other = [f"{column} (fails)" if "fail" in cell else column for column, cell in result.items() if cell in NOT_PASSED]
     yield f"{agent.package} {result['version']} on {result['run on']}: {', '.join(passed)}."
     if other:
-        yield f"Not: {', '.join(other)}; [the log](../agents.md) says why."
+        yield f"Not covered: {', '.join(other)}; [the log](../agents.md) says why."
 
 
 def log_in(home: dict[str, Any]) -> Iterator[str]:
     """Yields what logs the agent in, and what of it --isolate copies."""
     if files := home.get("copy"):
-        yield f"`--isolate` copies {listed(files)} from your HOME, readable by you only, and removes the"
+        yield f"`--isolate` copies {listed(files)} from your HOME, readable only by you, and removes the"
         yield "copy at the end of each session."
     else:
-        yield "The key of its provider in the environment logs it in; `--isolate` copies no file for that."
+        yield "It logs in with its provider's key from the environment; `--isolate` copies no file for that."
     if kept := home.get("keys"):
         parts = [f"`~/{path}`" if keys == ["*"] else f"{listed(keys)} of `~/{path}`" for path, keys in kept.items()]
         yield f"Of its settings only the keys that choose provider and model are copied: {'; '.join(parts)}."
     if renewed := home.get("writeBack"):
         only = [key for keys in home.get("writeBackKeys", {}).values() for key in keys]
         part = f" ({listed(only)} in it)" if only else ""
-        yield f"The program renews {listed(renewed)}{part}; what it renews is written back to yours."
+        yield f"The program renews {listed(renewed)}{part}; the new version is written back to your HOME."
 
 
 def isolation(home: dict[str, Any]) -> Iterator[str]:
@@ -108,7 +108,7 @@ def isolation(home: dict[str, Any]) -> Iterator[str]:
     if reads := home.get("reads"):
         yield f"Without `--isolate` it reads from your HOME: {listed(reads)}."
     else:
-        yield "No configuration of yours is known that it would read from your HOME."
+        yield "It is not known to read any configuration from your HOME."
     if above := home.get("above"):
         yield f"It also reads {listed(above)} in the directories above its workspace;"
         if home.get("boundary") == "git":
@@ -152,7 +152,7 @@ def reports(name: str, schema: dict[str, Any]) -> Iterator[str]:
     turns = "the session is resumed" if schema["sessionMode"] == "stream" else "the history goes into the prompt"
     yield f"- Later turns: {turns}."
     if setup := schema.get("setup"):
-        yield f"- `metadata.agentSetup` has what it says about itself at its start: {', '.join(setup)}."
+        yield f"- `metadata.agentSetup` holds what it reports about itself when it starts: {', '.join(setup)}."
     missing = re.search(rf"^- {re.escape(name)} does not report (.*)\.$", LOG.read_text(encoding="utf-8"), re.MULTILINE)
     if missing:
         yield f"- Not reported by the program: {missing[1]}."
