@@ -82,6 +82,10 @@ class GradedRecords:
             self.done["graded again" if same else "changed and graded again"] += 1
         return False
 
+    def is_intact(self) -> bool:
+        """Whether the records are where they were read, although another program may have touched the file."""
+        return self.output.keeps_offsets(self._size)
+
     def finish(self) -> str | None:
         """Puts the output in order once all is graded; returns what was done, None if it had no record before."""
         new = iter(self._lines(self._size))

@@ -12,6 +12,7 @@ import errno
 import fcntl
 import os
 import stat
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -157,10 +158,9 @@ class Output:
         output.fd, output._file = fd, OutputFile(fd, output.absolute, path)
         return output
 
-    @property
-    def keeps_offsets(self) -> bool:
-        """Whether the records of before are where they were, in this file or in the one that took its place."""
-        return self._file is None or self._file.keeps_offsets
+    def keeps_offsets(self, end: int) -> bool:
+        """Whether what was before this offset is where it was, in this file or in the one that took its place."""
+        return self._file is None or (self._file.keeps_offsets and end <= self._file.intact)
 
     @property
     def place(self) -> str:
@@ -359,6 +359,7 @@ class OutputFile:
         self.problems: list[str] = []
         self._named = False  # whether its name is on the disk
         self.keeps_offsets = True  # whether what was there at first is where it was, also in a new file
+        self.intact = sys.maxsize  # the offset up to which all of it is, not only what was its own
         self.own_all()
 
     def own_all(self) -> None:
@@ -424,6 +425,7 @@ class OutputFile:
                 start += len(piece)
         os.dup2(new, self.fd, inheritable=False)
         os.close(new)
+        self.intact = min(self.intact, self.own[0][1])
         self.path, self._named = path, False
         self.own_all()
         return path

@@ -126,14 +126,14 @@ def main(
     try:
         all_graded = run(undone, rules or (lambda graded: graded))
     except (Stopped, Exception):
-        if earlier and target.keeps_offsets:
+        if earlier and earlier.is_intact():
             with suppress(OSError):  # a full disk: the next --resume does it
                 earlier.put_in_place()
         raise
     try:
         target.close()
     except CannotGoOn:  # it was removed, for example, and is another file now
-        if earlier and target.keeps_offsets:
+        if earlier and earlier.is_intact():
             earlier.finish()
         raise
     if rules:
