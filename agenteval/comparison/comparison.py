@@ -6,7 +6,7 @@ have (wire/comparison.py keeps the form of agent-eval-harness for both) and the 
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -15,10 +15,21 @@ from msgspec.structs import asdict
 
 from agenteval.comparison import figures, pairing
 from agenteval.comparison.figures import Report, run_k
-from agenteval.comparison.pairing import PairAnalysis, PromptScores, Rows, Scores, Strategy, WinCounts, shared_prompts
+from agenteval.comparison.pairing import (
+    Listing,
+    PairAnalysis,
+    PromptScores,
+    Rows,
+    Scores,
+    Strategy,
+    WinCounts,
+    shared_prompts,
+    winner,
+)
 from agenteval.comparison.preference import PromptRanking, by_rankings, preference_of
 from agenteval.comparison.ranking import information, ranking_of
-from agenteval.comparison.rows import ComparedRow, RowOptions, RunRows
+from agenteval.comparison.row_table import RowFigures, at_k
+from agenteval.comparison.rows import RowOptions, RunRows
 from agenteval.comparison.verdicts import STOPPED, decide_by_preference, details
 from agenteval.statistics.paired import mid_p, sign_test
 from agenteval.statistics.samples import MOST_PROMPTS
@@ -46,6 +57,7 @@ class CompareSettings(NamedTuple):
     margin: float = 0.05
     missing_fail: bool = False  # whether a prompt that the first run has and another lacks counts as not passed
     prompts: bool = False  # whether to say which prompts separate the runs
+    brief: bool = False  # whether categories, who won which prompt and, of three runs or more, resources are left out
 
 
 class Comparison:
@@ -65,7 +77,7 @@ class Comparison:
         """The whole report; `rankings` are the answers of the comparison grader, for the custom strategy."""
         runs = pairing.with_stops(runs)
         meta, strategy = self._meta(runs, settings, rankings, now), self.strategy(settings, rankings)
-        report = self._report(runs, strategy, meta, settings.missing_fail)
+        report = self._report(runs, strategy, meta, settings)
         pairs = report.statistics.pairs
         if rankings is not None:
             report.preference = preference_of([run.label for run in runs], rankings)
@@ -93,7 +105,6 @@ class Comparison:
     ) -> wire.ReportMeta:
         """What was compared, and all that is needed to do it again."""
         ids, by, cluster_by = pairing.prompt_ids(runs), *self.options
-        rows = [(id, row) for run in runs for id, row in run.rows.items()]
         set_back = {run.label: run.total("clock_set_back") for run in runs}
         facts: dict[str, Any] = {
             "generated_at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03}Z",
@@ -105,9 +116,9 @@ class Comparison:
             "weights": dict(settings.weights) if settings.weights else None,
             "bootstrap_iterations": settings.iterations,
             "seed": settings.seed,
-            "by": by.removeprefix("metadata.") if any(row.categories for _, row in rows) else None,
+            "by": by.removeprefix("metadata.") if any(any(run.rows.column("categories")) for run in runs) else None,
             "cluster_by": cluster_by.removeprefix("metadata.") if cluster_by else None,
-            "clusters": len({row.cluster_name(id) for id, row in rows}) if cluster_by else None,
+            "clusters": len({name for run in runs for name in run.clusters(run.rows) or ()}) if cluster_by else None,
             "changed_input": {run.label: list(run.changed) for run in runs if run.changed} or None,
             "negative_durations": {label: count for label, count in set_back.items() if count} or None,
             "on": settings.on,
@@ -116,13 +127,13 @@ class Comparison:
         }
         if not self.trials:
             return wire.ReportMeta(**facts)
-        ks = {run.label: Counter(row.k for row in run.rows.values()) for run in runs}
+        ks = {run.label: Counter(run.rows.column("k")) for run in runs}
         mixed = {label: {str(k): counts[k] for k in sorted(counts)} for label, counts in ks.items()}
         return wire.ReportMeta(
             **facts,
             trials_per_prompt=min((run_k(run) for run in runs if run.rows), default=None),
             input_format="trials",
-            mixed_k=mixed if len({row.k for _, row in rows}) > 1 else None,
+            mixed_k=mixed if len({k for counts in ks.values() for k in counts}) > 1 else None,
         )
 
     # --- how a prompt is won ---
@@ -136,8 +147,11 @@ class Comparison:
             return pairing.by_scores(self.plain_scores)
 
         def weighted(_id: str, rows: Rows) -> PromptScores:
-            scores = weighted_trials(rows, weights) if self.trials else weighted_results(rows, weights)
-            return PromptScores(scores, scores)
+            if self.trials:
+                scores, alone = weighted_trials(rows, weights), len({row.k for row in rows.values()}) == 1
+            else:
+                scores, alone = weighted_results(rows, weights)
+            return PromptScores(scores, scores, alone=alone)
 
         return weighted
 
@@ -154,10 +168,12 @@ class Comparison:
 
     # --- the two forms of the report ---
 
-    def _report(self, runs: Sequence[RunRows], strategy: Strategy, meta: wire.ReportMeta, missing_fail: bool) -> Report:
-        """The figures of each run and of every two; `missing_fail` if missing prompts count as not passed in these."""
-        paired = runs
-        if missing_fail:
+    def _report(
+        self, runs: Sequence[RunRows], strategy: Strategy, meta: wire.ReportMeta, settings: CompareSettings
+    ) -> Report:
+        """The figures of each run and of every two."""
+        paired, compared = runs, [] if settings.brief else runs
+        if settings.missing_fail:
             paired, missing = pairing.with_missing(runs)
             meta.counted_as_failed = missing or None
 
@@ -168,10 +184,14 @@ class Comparison:
             "meta": meta,
             "performance": each(partial(figures.performance, trials=self.trials)),
             "usage": figures.usage(runs),
-            "by_category": pairing.by_category(paired, figures.category_run),
+            "by_category": None if settings.brief else pairing.by_category(paired, figures.category_run),
         }
         exponent = whole_number(meta.on.removeprefix("pass^"))
-        analyses = zip(pairing.analyse_pairs(paired, exponent, trials=self.trials), combinations(runs, 2), strict=True)
+        analyses = zip(
+            pairing.analyse_pairs(paired, exponent, trials=self.trials, brief=settings.brief and len(runs) > 2),
+            combinations(runs, 2),
+            strict=True,
+        )
         statistics = wire.Statistics(
             runs=each(figures.run_statistics),
             pairs=[self._pair(pair, meta.on, a, b) for pair, (a, b) in analyses],
@@ -183,9 +203,9 @@ class Comparison:
                 reliability=each(figures.reliability),
                 trajectory_info=each(figures.trajectory_info),
                 statistics=statistics,
-                head_to_head=head_to_head(runs, strategy),
+                head_to_head=head_to_head(compared, strategy),
             )
-        wins, prompts = trials_head_to_head(runs, strategy)
+        wins, prompts = trials_head_to_head(compared, strategy)
         scored = {label: found for label, found in each(figures.trial_quality).items() if found}
         return wire.TrialsComparisonReport(
             **shared,
@@ -288,28 +308,31 @@ def remarks(report: Report) -> list[str]:
 # --- results ------------------------------------------------------------------------------------
 
 
-def weighted_results(rows: Rows, weights: Weights) -> Scores:
-    """Quality, speed and reliability in one number, over the terms that all the rows have.
+def weighted_results(rows: Rows, weights: Weights) -> tuple[Scores, bool]:
+    """Quality, speed and reliability in one number, over the terms that all the rows have; and whether that is all.
 
     agent-eval-harness takes 0 for a missing score and 10 s for a missing duration. Here such a term is left out for
     every run of that prompt, and the others are scaled up to the full weight: what is not known neither helps nor
     hurts.
     """
-    quality = weights["quality"] if all(row.score is not None for row in rows.values()) else 0.0
-    latency = weights["latency"] if all(row.duration is not None for row in rows.values()) else 0.0
+    terms = {label: (row.score, row.duration, row.unreliable) for label, row in rows.items()}
+    scored = all(score is not None for score, _, _ in terms.values())
+    timed = all(duration is not None for _, duration, _ in terms.values())
+    quality, latency = weights["quality"] if scored else 0.0, weights["latency"] if timed else 0.0
     known = quality + latency + weights["reliability"]
     if known <= 0:
-        return dict.fromkeys(rows)
+        return dict.fromkeys(rows), False
     scale = sum(weights.values()) / known
-    return {
+    scores: Scores = {
         label: scale
         * (
-            quality * (row.score or 0.0)
-            + latency / (1 + (row.duration or 0.0) / 1000)
-            + (0.0 if row.unreliable else weights["reliability"])
+            quality * (score or 0.0)
+            + latency / (1 + (duration or 0.0) / 1000)
+            + (0.0 if unreliable else weights["reliability"])
         )
-        for label, row in rows.items()
+        for label, (score, duration, unreliable) in terms.items()
     }
+    return scores, scored and timed
 
 
 def grades(rows: Rows) -> Scores:
@@ -317,7 +340,7 @@ def grades(rows: Rows) -> Scores:
     return {label: None if row.score is None else row.score + 2 * row.passed for label, row in rows.items()}
 
 
-def result_payload(record: Record, _row: ComparedRow) -> Record:
+def result_payload(record: Record, _row: RowFigures) -> Record:
     """Output, trajectory, score and duration; what the record lacks is left out."""
     payload: Record = {field: record[field] for field in OF_RESULT if field in record}
     if record.get("score") is not None and not record.get("graderError"):
@@ -329,24 +352,30 @@ def result_payload(record: Record, _row: ComparedRow) -> Record:
 
 def head_to_head(runs: Sequence[RunRows], strategy: Strategy) -> wire.HeadToHead:
     """An entry for every prompt that two runs or more have, and the wins of every two runs."""
-    prompts = []
     wins = WinCounts(runs, lambda id, rows: strategy(id, rows).standing)
     by_grade = WinCounts(runs, lambda _id, rows: grades(rows))
     for id, rows in shared_prompts(runs):
         judged = strategy(id, rows)
-        prompts.append(
-            wire.PromptComparison(
-                id=id,
-                winner=wins.count(id, rows, judged.standing),
-                quality_winner=by_grade.count(id, rows, grades(rows)),
-                scores=judged.scores,
-                latencies={label: row.duration for label, row in rows.items()},
-                had_errors={label: row.unreliable for label, row in rows.items()},
-                reasoning=judged.reasoning,
-                grader_error=judged.grader_error,
-            )
-        )
+        wins.count(id, rows, judged.standing, alone=judged.alone)
+        by_grade.count(id, rows, grades(rows), alone=True)
+    prompts = Listing(lambda: prompt_comparisons(runs, strategy))
     return wire.HeadToHead(prompts=prompts, pairwise=wins.pairwise(), quality=by_grade.pairwise())
+
+
+def prompt_comparisons(runs: Sequence[RunRows], strategy: Strategy) -> Iterator[wire.PromptComparison]:
+    """Yields an entry for every prompt that two runs or more have."""
+    for id, rows in shared_prompts(runs):
+        judged = strategy(id, rows)
+        yield wire.PromptComparison(
+            id=id,
+            winner=winner(judged.standing),
+            quality_winner=winner(grades(rows)),
+            scores=judged.scores,
+            latencies={label: row.duration for label, row in rows.items()},
+            had_errors={label: row.unreliable for label, row in rows.items()},
+            reasoning=judged.reasoning,
+            grader_error=judged.grader_error,
+        )
 
 
 # --- trials -------------------------------------------------------------------------------------
@@ -355,23 +384,23 @@ def head_to_head(runs: Sequence[RunRows], strategy: Strategy) -> wire.HeadToHead
 def weighted_trials(rows: Rows, weights: Weights) -> Scores:
     """passAtK, passExpK and freedom from flakiness in one number; None for a run that is not graded."""
 
-    def score(row: ComparedRow) -> float | None:
+    def score(row: RowFigures) -> float | None:
         if row.pass_at_k is None or row.pass_exp_k is None or row.flakiness is None:
             return None
         steady = 1 - row.flakiness
-        passes = row.pass_at_k * weights["capability"] + row.pass_exp_k * weights["reliability"]
+        passes: float = row.pass_at_k * weights["capability"] + row.pass_exp_k * weights["reliability"]
         return passes + steady * weights["consistency"]
 
     return {label: score(row) for label, row in at_common_k(rows).items()}
 
 
-def at_common_k(rows: Rows) -> dict[str, ComparedRow]:
+def at_common_k(rows: Rows) -> dict[str, RowFigures]:
     """The rows of one prompt at their smallest k: passing once in five trials is easier than once in three."""
     k = min(row.k for row in rows.values())
-    return {label: row.at_k(k) for label, row in rows.items()}
+    return {label: at_k(row, k) for label, row in rows.items()}
 
 
-def trials_payload(record: Record, row: ComparedRow) -> Record:
+def trials_payload(record: Record, row: RowFigures) -> Record:
     """The trials and their rates; rates that the record lacks are computed."""
     known = {"passRate": row.pass_rate, "passAtK": row.pass_at_k, "passExpK": row.pass_exp_k}
     given = {field: record[field] for field in OF_TRIALS if record.get(field) is not None}
@@ -380,34 +409,41 @@ def trials_payload(record: Record, row: ComparedRow) -> Record:
 
 def trials_head_to_head(
     runs: Sequence[RunRows], strategy: Strategy
-) -> tuple[wire.TrialsHeadToHead, list[wire.TrialsPrompt]]:
+) -> tuple[wire.TrialsHeadToHead, Sequence[wire.TrialsPrompt]]:
     """The wins of every two runs, and an entry for every prompt that two runs or more have."""
-
-    def values(rows: Rows, field: str) -> Scores:
-        return {label: getattr(row, field) for label, row in rows.items()}
-
-    prompts = []
     overall = WinCounts(runs, lambda id, rows: strategy(id, rows).standing)
-    by_at = WinCounts(runs, lambda _id, rows: values(at_common_k(rows), "pass_at_k"))
-    by_exp = WinCounts(runs, lambda _id, rows: values(at_common_k(rows), "pass_exp_k"))
+    by_at = WinCounts(runs, lambda _id, rows: values_of(at_common_k(rows), "pass_at_k"))
+    by_exp = WinCounts(runs, lambda _id, rows: values_of(at_common_k(rows), "pass_exp_k"))
+    for id, rows in shared_prompts(runs):
+        judged, alike, one_k = strategy(id, rows), at_common_k(rows), len({row.k for row in rows.values()}) == 1
+        overall.count(id, rows, judged.standing, alone=judged.alone)
+        by_at.count(id, rows, values_of(alike, "pass_at_k"), alone=one_k)
+        by_exp.count(id, rows, values_of(alike, "pass_exp_k"), alone=one_k)
+    wins = wire.TrialsHeadToHead(capability=by_at.pairwise(), reliability=by_exp.pairwise(), overall=overall.pairwise())
+    return wins, Listing(lambda: trials_prompts(runs, strategy))
+
+
+def trials_prompts(runs: Sequence[RunRows], strategy: Strategy) -> Iterator[wire.TrialsPrompt]:
+    """Yields an entry for every prompt that two runs or more have."""
     for id, rows in shared_prompts(runs):
         judged, alike = strategy(id, rows), at_common_k(rows)
-        at, exp = values(alike, "pass_at_k"), values(alike, "pass_exp_k")
-        prompts.append(
-            wire.TrialsPrompt(
-                id=id,
-                capability_winner=by_at.count(id, rows, at),
-                reliability_winner=by_exp.count(id, rows, exp),
-                winner=overall.count(id, rows, judged.standing),
-                k=min(row.k for row in rows.values()),
-                pass_rate=values(alike, "pass_rate"),
-                pass_at_k=at,
-                pass_exp_k=exp,
-                flakiness=values(alike, "flakiness"),
-                scores=judged.scores,
-                reasoning=judged.reasoning,
-                grader_error=judged.grader_error,
-            )
+        at, exp = values_of(alike, "pass_at_k"), values_of(alike, "pass_exp_k")
+        yield wire.TrialsPrompt(
+            id=id,
+            capability_winner=winner(at),
+            reliability_winner=winner(exp),
+            winner=winner(judged.standing),
+            k=min(row.k for row in rows.values()),
+            pass_rate=values_of(alike, "pass_rate"),
+            pass_at_k=at,
+            pass_exp_k=exp,
+            flakiness=values_of(alike, "flakiness"),
+            scores=judged.scores,
+            reasoning=judged.reasoning,
+            grader_error=judged.grader_error,
         )
-    wins = wire.TrialsHeadToHead(capability=by_at.pairwise(), reliability=by_exp.pairwise(), overall=overall.pairwise())
-    return wins, prompts
+
+
+def values_of(rows: Rows, field: str) -> Scores:
+    """A field of the rows of one prompt."""
+    return {label: getattr(row, field) for label, row in rows.items()}

@@ -8,9 +8,11 @@ new statistic is a field on the wire, and here its computation and its declarati
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from heapq import nlargest
+from operator import ne
 from typing import Any, Literal, NamedTuple
 
-from agenteval.comparison.rows import ComparedRow, RunRows
+from agenteval.comparison.row_table import RowFigures
+from agenteval.comparison.rows import RunRows
 from agenteval.statistics.intervals import (
     bootstrap_mean_interval,
     bounds,
@@ -196,14 +198,15 @@ def ratios(pair: Pair) -> list[tuple[str, Unit, Ratio]]:
 
 def pass_interval(run: RunRows) -> ConfidenceInterval | None:
     """The interval of the mean of the prompts' pass rates; with --cluster-by, of clusters of prompts."""
-    rows = {id: row for id, row in run.rows.items() if row.graded}
-    passed, graded = [row.passed for row in rows.values()], [row.graded for row in rows.values()]
-    return prompt_rate_interval(passed, graded, run.clusters(rows))
+    counts = zip(run.rows, run.rows.column("passed"), run.rows.column("graded"), strict=True)
+    known = [(id, passed, graded) for id, passed, graded in counts if graded]
+    ids, passed, graded = zip(*known, strict=True) if known else ((), (), ())
+    return prompt_rate_interval(passed, graded, run.clusters(ids))
 
 
 def mean_score_interval(run: RunRows) -> ConfidenceInterval | None:
     """The interval of the mean of the prompts' scores."""
-    scores = {id: score for id, row in run.rows.items() if (score := row.score) is not None}
+    scores = run.measured("score")
     return score_interval(list(scores.values()), run.clusters(scores))
 
 
@@ -218,7 +221,7 @@ def quality(run: RunRows) -> wire.Quality:
         grader_errors=run.total("grader_errors"),
         errors=run.total("errors"),
         avg_score=mean(scores),
-        pass_rate=mean(run.values("pass_rate")),
+        pass_rate=mean(list(run.measured("pass_rate").values())),
         pass_count=passed,
         fail_count=len(scores) - passed,
         score_distribution=distribution(scores),
@@ -259,26 +262,26 @@ def run_statistics(run: RunRows) -> wire.RunStatistics:
     return wire.RunStatistics(
         prompts=len(run.rows),
         trials=attempts,
-        graded_prompts=sum(row.graded > 0 for row in run.rows.values()),
+        graded_prompts=sum(graded > 0 for graded in run.rows.column("graded")),
         graded_trials=graded,
         passed_trials=passed,
         failed_trials=run.total("failed"),
         ungraded_trials=attempts - graded - run.total("grader_errors"),
         grader_errors=run.total("grader_errors"),
-        incomplete=sum(row.attempts != row.k for row in run.rows.values()),
-        pass_rate=mean(run.values("pass_rate")),
+        incomplete=sum(map(ne, run.rows.column("attempts"), run.rows.column("k"))),
+        pass_rate=mean(list(run.measured("pass_rate").values())),
         interval=pass_interval(run),
     )
 
 
 def category_run(run: RunRows) -> CategoryRun:
     """The figures of the prompts of one category."""
-    rates = run.values("pass_rate")
+    rates = list(run.measured("pass_rate").values())
     return CategoryRun(
         n=len(rates),
         pass_rate=mean(rates),
         interval=pass_interval(run),
-        avg_score=mean(run.values("score")),
+        avg_score=mean(list(run.measured("score").values())),
         score_interval=mean_score_interval(run),
     )
 
@@ -288,22 +291,23 @@ def category_run(run: RunRows) -> CategoryRun:
 
 def reliability(run: RunRows) -> wire.Reliability:
     """Errors, timeouts and completions of all results."""
-    rows = run.rows.values()
+    outputs, errors = run.rows.column("has_output"), run.rows.column("errors")
     return wire.Reliability(
         type="run",
-        n=len(rows),
+        n=len(run.rows),
         tool_errors=run.total("tool_errors"),
-        tool_error_rate=mean([row.tool_errors for row in rows]),
+        tool_error_rate=mean(run.rows.column("tool_errors")),
         timeouts=run.total("timed_out"),
-        timeout_rate=mean([row.timed_out for row in rows]),
-        completion_rate=mean([row.has_output and not row.errors for row in rows]),
+        timeout_rate=mean(run.rows.column("timed_out")),
+        completion_rate=mean([output and not error for output, error in zip(outputs, errors, strict=True)]),
     )
 
 
 def trajectory_info(run: RunRows) -> wire.TrajectoryInfo:
     """The commonest richness, and the mean number of steps of the trajectories that there are."""
-    most = Counter(row.richness for row in run.rows.values()).most_common(1)
-    return wire.TrajectoryInfo(richness=most[0][0] if most else "minimal", avg_step_count=mean(run.values("steps")))
+    most = Counter(run.rows.column("richness")).most_common(1)
+    steps = [steps for steps in run.rows.column("steps") if steps is not None]
+    return wire.TrajectoryInfo(richness=most[0][0] if most else "minimal", avg_step_count=mean(steps))
 
 
 # --- time, tokens and cost ----------------------------------------------------------------------
@@ -323,8 +327,9 @@ def performance(run: RunRows, *, trials: bool = False) -> wire.Performance:
 def mean_latency_interval(run: RunRows, iterations: int, seed: int) -> wire.PerformanceIntervals:
     """The bootstrap interval of the mean latency."""
     clusters: defaultdict[str, list[float]] = defaultdict(list)
-    for id, row in run.rows.items():
-        clusters[row.cluster_name(id)] += row.durations
+    durations = run.rows.columns["durations"]
+    for id, at in run.rows.places.items():
+        clusters[run.rows[id].cluster_name(id)] += durations[at]
     return wire.PerformanceIntervals(latency_mean=bounds(bootstrap_mean_interval(clusters.values(), iterations, seed)))
 
 
@@ -349,7 +354,7 @@ def usage(runs: Sequence[RunRows]) -> dict[str, Usage] | None:
     """Tokens and cost of each run; None if no record of any run has them."""
     found = {}
     for run in runs:
-        estimated = sum(len(row.cost_values) for row in run.rows.values() if row.cost_estimated)
+        estimated = sum(len(run.rows[id].cost_values) for id in run.ids_with("cost_estimated"))
         cost = amount(run, "cost_values", estimated or None)
         found[run.label] = Usage(tokens=amount(run, "token_values"), cost=cost, **cost_of_pass(run))
     return found if any(run.tokens or run.cost for run in found.values()) else None
@@ -357,11 +362,12 @@ def usage(runs: Sequence[RunRows]) -> dict[str, Usage] | None:
 
 def cost_of_pass(run: RunRows) -> dict[str, Any]:
     """The fields that hold the cost of the graded prompts divided by their passes; None if nothing passed."""
-    rows = [(id, row) for id, row in run.rows.items() if row.graded and row.cost_values]
-    costs, passes = [sum(row.cost_values) for _, row in rows], [float(row.passed) for _, row in rows]
+    values, graded, passed = (run.rows.columns[name] for name in ("cost_values", "graded", "passed"))
+    known = {id: at for id, at in run.rows.places.items() if graded[at] and values[at]}
+    costs, passes = [sum(values[at]) for at in known.values()], [float(passed[at]) for at in known.values()]
     if not any(passes):
         return {"cost_of_pass": None}
-    interval = ratio_interval(costs, passes, [row.cluster_name(id) for id, row in rows] if run.clustered else None)
+    interval = ratio_interval(costs, passes, run.clusters(known))
     return {"cost_of_pass": sum(costs) / sum(passes), "cost_of_pass_interval": interval}
 
 
@@ -383,7 +389,7 @@ def amount(run: RunRows, field: str, estimated: int | None = None) -> UsageAmoun
 
 def run_k(run: RunRows) -> int:
     """The k of a run: the number of trials that most of its prompts have."""
-    return commonest(row.k for row in run.rows.values())
+    return commonest(run.rows.column("k"))
 
 
 def capability(run: RunRows) -> wire.Capability:
@@ -422,7 +428,7 @@ def _curve_interval(run: RunRows, which: Literal["at", "exp"], j: int) -> Confid
     return clustered_rate_interval(*cluster_sums(values, [row.cluster_name(id) for id, row in rows]))
 
 
-def _curve_means(rows: Iterable[ComparedRow], which: Literal["at", "exp"]) -> tuple[dict[str, float], dict[str, int]]:
+def _curve_means(rows: Iterable[RowFigures], which: Literal["at", "exp"]) -> tuple[dict[str, float], dict[str, int]]:
     """For j = 1 to k: the mean of the unbiased pass@j or pass^j, and over how many prompts."""
     estimate = pass_at if which == "at" else pass_exp
     alike = Counter((row.graded, row.passed, row.k) for row in rows if row.graded)

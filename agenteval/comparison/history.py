@@ -13,11 +13,11 @@ import msgspec
 
 from agenteval.comparison.comparison import CompareSettings, Comparison
 from agenteval.comparison.figures import amount, pass_interval
-from agenteval.comparison.pairing import paired_values, without_changed_inputs
+from agenteval.comparison.pairing import measures, paired_values, without_changed_inputs
+from agenteval.comparison.row_table import ComparedRow, RowTable
 from agenteval.comparison.rows import (
     EXTENSIONS,
     NOUNS,
-    ComparedRow,
     RunRows,
     RunSource,
     compared_row,
@@ -73,7 +73,7 @@ class PastRun(msgspec.Struct):
 
     def as_rows(self) -> RunRows:
         """The run for a comparison, which may take prompts out of it."""
-        return RunRows(self.name, dict(self.rows), has_stop_rule=self.has_stop_rule)
+        return RunRows(self.name, RowTable(self.rows), has_stop_rule=self.has_stop_rule)
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def _run(number: int, run: PastRun, before: PastRun | None) -> HistoryRun:
     )
     if before is not None:
         earlier, later = without_changed_inputs([before.as_rows(), rows])
-        pair = paired_values(earlier, later, lambda row: row.pass_rate)
+        pair = paired_values(earlier, later, measures([earlier, later], "pass_rate"))
         test = compare_paired([-one for one in pair.differences])
         found.shared, found.change = len(pair.ids), test.mean
         found.change_interval = (test.interval.low, test.interval.high) if test.interval else None

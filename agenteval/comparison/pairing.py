@@ -5,14 +5,17 @@ pass^k, the prompts that changed sides, and the ratios of time, tokens and cost.
 measure are adjusted for the number of pairs.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from agenteval.comparison.figures import run_k
-from agenteval.comparison.rows import ComparedRow, RunRows
+from agenteval.comparison.row_table import ComparedRow, RowFigures, known_or_nan, replaced
+from agenteval.comparison.rows import RunRows
 from agenteval.statistics.intervals import LEVEL, geometric_ratio_interval, ratio_interval
 from agenteval.statistics.paired import SIGNIFICANT, PairedTest, compare_paired, holm, holm_levels, signs
 from agenteval.statistics.samples import geometric_mean, mean, pass_exp
@@ -20,16 +23,18 @@ from agenteval.statistics.sequential import place, sequential_test
 from agenteval.wire.comparison import Pairwise, PassExpDifference
 from agenteval.wire.differences import Category, CategoryRun, Difference, Flips, Ratio, Resources
 
+T = TypeVar("T")
+
 TIE = 1e-9
 BORDER = 0.5  # a prompt passes in a run if more of its attempts do
 FEWEST = 5  # with four prompts even a clean sweep has p = 0.0625
 NO_CATEGORY = "(none)"  # prompts without the key
 
-Rows = Mapping[str, ComparedRow]
+Rows = Mapping[str, RowFigures]
 """The rows of one prompt, by run."""
 Scores = dict[str, float | None]
-ValueOf = Callable[[ComparedRow], float | None]
-"""Reads a value of a row; None if it is not known."""
+Measures = Mapping[str, "array[float]"]
+"""A measure of each run, by its name: a number for each place of its table, NaN where it is not known."""
 
 
 # --- the prompts of several runs ----------------------------------------------------------------
@@ -40,7 +45,23 @@ def prompt_ids(runs: Sequence[RunRows]) -> list[str]:
     return list(dict.fromkeys(id for run in runs for id in run.rows))
 
 
-def shared_prompts(runs: Sequence[RunRows]) -> Iterator[tuple[str, dict[str, ComparedRow]]]:
+class Listing(Sequence[T]):
+    """A list that is made anew each time it is read: of many prompts it takes more memory than their rows."""
+
+    def __init__(self, make: Callable[[], Iterator[T]]) -> None:
+        self._make = make
+
+    def __iter__(self) -> Iterator[T]:
+        return self._make()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __getitem__(self, at: Any) -> Any:
+        return list(self)[at]
+
+
+def shared_prompts(runs: Sequence[RunRows]) -> Iterator[tuple[str, dict[str, RowFigures]]]:
     """Yields the prompts that two runs or more have, with their rows by label."""
     for id in prompt_ids(runs):
         rows = {run.label: row for run in runs if (row := run.rows.get(id)) is not None}
@@ -65,8 +86,8 @@ def without_changed_inputs(runs: Sequence[RunRows]) -> list[RunRows]:
     kept = []
     for run in runs:
         changed = []
-        for id, row in run.rows.items():
-            if row.input_digest and first.setdefault(id, row.input_digest) != row.input_digest:
+        for id, digest in zip(run.rows, run.rows.column("input_digest"), strict=True):
+            if digest and first.setdefault(id, digest) != digest:
                 changed.append(id)
         for id in changed:
             del run.rows[id]
@@ -94,14 +115,16 @@ def with_missing(runs: Sequence[RunRows]) -> tuple[list[RunRows], dict[str, list
             filled.append(run)
             continue
         missing[run.label] = lacks
-        filled.append(run._replace(rows=run.rows | {id: not_passed(first.rows[id]) for id in lacks}))
+        rows = run.rows.only(run.rows)
+        rows.update({id: not_passed(first.rows[id]) for id in lacks})
+        filled.append(run._replace(rows=rows))
     return filled, missing
 
 
-def not_passed(row: ComparedRow) -> ComparedRow:
+def not_passed(row: RowFigures) -> ComparedRow:
     """As many attempts as another run has, of which none passed and nothing else is known."""
     zeros = (0.0,) * len(row.scores)
-    return replace(row, passed=0, scores=zeros, durations=(), token_values=(), cost_values=(), pass_at_k=0.0)
+    return replaced(row, passed=0, scores=zeros, durations=(), token_values=(), cost_values=(), pass_at_k=0.0)
 
 
 # --- who wins a prompt --------------------------------------------------------------------------
@@ -114,6 +137,7 @@ class PromptScores(NamedTuple):
     standing: Scores
     reasoning: str | None = None
     grader_error: str | None = None
+    alone: bool = False  # whether each standing would be the same if fewer runs had the prompt
 
 
 Strategy = Callable[[str, Rows], PromptScores]
@@ -121,8 +145,8 @@ Strategy = Callable[[str, Rows], PromptScores]
 
 
 def by_scores(scores_of: Callable[[Rows], Scores]) -> Strategy:
-    """The strategy by which the highest score wins."""
-    return lambda _id, rows: PromptScores(scores := scores_of(rows), scores)
+    """The strategy by which the highest score wins, where the score of a run does not depend on other runs."""
+    return lambda _id, rows: PromptScores(scores := scores_of(rows), scores, alone=True)
 
 
 def winner(standing: Scores) -> str | None:
@@ -136,29 +160,21 @@ class WinCounts:
 
     def __init__(self, runs: Sequence[RunRows], standing_of: Callable[[str, Rows], Scores]) -> None:
         self._standing_of = standing_of
-        self._won: dict[tuple[str, ...], dict[str | None, int]] = {
-            (a, b): {a: 0, b: 0, None: 0} for a, b in combinations([run.label for run in runs], 2)
-        }
+        self._won = {pair: [0, 0, 0] for pair in combinations([run.label for run in runs], 2)}  # by A, by B, ties
 
-    def count(self, id: str, rows: Rows, standing: Scores) -> str | None:
-        """Counts one prompt, given the standing of all its rows; returns the run that won it."""
-        best = winner(standing)
-        if len(rows) == 2:
-            self._count(standing, best)
-            return best
-        for a, b in combinations(rows, 2):  # two by two: a third run has no part in who wins between them
-            alone = self._standing_of(id, {a: rows[a], b: rows[b]})
-            self._count(alone, winner(alone))
-        return best
-
-    def _count(self, standing: Scores, best: str | None) -> None:
-        if None not in standing.values():
-            self._won[tuple(standing)][best] += 1
+    def count(self, id: str, rows: Rows, standing: Scores, *, alone: bool) -> None:
+        """Counts one prompt, given the standing of all its rows; `alone` if no run has a part in that of another."""
+        for a, b in combinations(rows, 2):
+            # Two by two: a third run has no part in who wins between them.
+            between = standing if alone or len(rows) == 2 else self._standing_of(id, {a: rows[a], b: rows[b]})
+            ours, theirs = between[a], between[b]
+            if ours is not None and theirs is not None:
+                self._won[a, b][0 if ours - theirs > TIE else 1 if theirs - ours > TIE else 2] += 1
 
     def pairwise(self) -> list[Pairwise]:
         """The wins so far."""
         return [
-            Pairwise(run_a=a, run_b=b, n=sum(won.values()), a_wins=won[a], b_wins=won[b], ties=won[None])
+            Pairwise(run_a=a, run_b=b, n=sum(won), a_wins=won[0], b_wins=won[1], ties=won[2])
             for (a, b), won in self._won.items()
         ]
 
@@ -193,64 +209,84 @@ class PairAnalysis(NamedTuple):
     resources: Resources
 
 
-def analyse_pairs(runs: Sequence[RunRows], exponent: int | None = None, *, trials: bool = False) -> list[PairAnalysis]:
-    """The paired analysis of every two runs; `exponent` is the k of pass^k, else the smaller k of the two."""
+def analyse_pairs(
+    runs: Sequence[RunRows], exponent: int | None = None, *, trials: bool = False, brief: bool = False
+) -> list[PairAnalysis]:
+    """The paired analysis of every two runs; `exponent` is the k of pass^k, else the smaller k of the two.
+
+    A brief one has no flips and no resources.
+    """
     pairs = list(combinations(runs, 2))
-    passes = [paired_values(a, b, lambda row: row.pass_rate) for a, b in pairs]
-    by_passes = decided(passes)
-    by_scores = decided([paired_values(a, b, lambda row: row.score) for a, b in pairs])
+    rates, scores = measures(runs, "pass_rate"), measures(runs, "score")
+    by_passes = decided([partial(paired_values, a, b, rates) for a, b in pairs])
+    by_scores = decided([partial(paired_values, a, b, scores) for a, b in pairs])
     by_exp = pass_exp_differences(pairs, exponent) if trials else [None] * len(pairs)
-    found = zip(pairs, passes, by_passes, by_scores, by_exp, strict=True)
-    return [
-        PairAnalysis(of_passes, of_scores, of_exp, flips(values), resources(a, b))
-        for (a, b), values, of_passes, of_scores, of_exp in found
-    ]
+    if brief:
+        flipped = [Flips(only_a=[], only_b=[]) for _ in pairs]
+        ratios = [Resources(latency=None, tokens=None, cost=None) for _ in pairs]
+    else:
+        flipped, took = [flips(paired_values(a, b, rates)) for a, b in pairs], amounts(runs)
+        ratios = [resources(a, b, took) for a, b in pairs]
+    return [PairAnalysis(*found) for found in zip(by_passes, by_scores, by_exp, flipped, ratios, strict=True)]
+
+
+def measures(runs: Sequence[RunRows], name: str) -> Measures:
+    """A measure of each run, by its name."""
+    return {run.label: run.rows.measure(name) for run in runs}
 
 
 def pass_exp_differences(pairs: Sequence[tuple[RunRows, RunRows]], exponent: int | None) -> list[PassExpDifference]:
     """The differences of pass^k, over the prompts that have so many graded trials in both runs."""
     ks = [exponent or min(run_k(a), run_k(b)) for a, b in pairs]
-    values = [
-        paired_values(a, b, lambda row, k=k: pass_exp(row.graded, row.passed, k))  # type: ignore[misc]
-        for (a, b), k in zip(pairs, ks, strict=True)
-    ]
-    return [PassExpDifference(k=k, **asdict(found)) for k, found in zip(ks, decided(values), strict=True)]
+    by_k = {k: {run.label: pass_exps(run, k) for pair in pairs for run in pair} for k in set(ks)}
+    found = decided([partial(paired_values, a, b, by_k[k]) for (a, b), k in zip(pairs, ks, strict=True)])
+    return [PassExpDifference(k=k, **asdict(one)) for k, one in zip(ks, found, strict=True)]
 
 
-def paired_values(a: RunRows, b: RunRows, value_of: ValueOf) -> PairedValues:
-    """Pairs a value of two runs by prompt."""
-    stopped = a.stopped or b.stopped
-    found = PairedValues(a.label, b.label, [], [], [], [] if a.clustered else None, stopped)
-    for id, row in a.rows.items():
-        other = b.rows.get(id)
-        if other is None or (ours := value_of(row)) is None or (theirs := value_of(other)) is None:
+def pass_exps(run: RunRows, k: int) -> "array[float]":
+    """The unbiased pass^k of each row."""
+    counts = zip(run.rows.columns["graded"], run.rows.columns["passed"], strict=True)
+    return known_or_nan(pass_exp(graded, passed, k) for graded, passed in counts)
+
+
+def paired_values(a: RunRows, b: RunRows, values: Measures, ids: Iterable[str] | None = None) -> PairedValues:
+    """Pairs a measure of two runs by prompt; `ids` are some of the prompts of A."""
+    found = PairedValues(a.label, b.label, [], [], [], [] if a.clustered else None, a.stopped or b.stopped)
+    here, there, of_a, of_b = a.rows.places, b.rows.places, values[a.label], values[b.label]
+    for id in here if ids is None else ids:
+        at = there.get(id)
+        if at is None:
             continue
-        found.ids.append(id)
-        found.a.append(ours)
-        found.b.append(theirs)
-        if found.clusters is not None:
-            found.clusters.append(row.cluster_name(id))
-    return found
+        ours, theirs = of_a[here[id]], of_b[at]
+        if ours == ours and theirs == theirs:  # neither is NaN
+            found.ids.append(id)
+            found.a.append(ours)
+            found.b.append(theirs)
+    return found._replace(clusters=a.clusters(found.ids))
 
 
-def decided(pairs: Sequence[PairedValues]) -> list[Difference]:
+def decided(pairs: Sequence[Callable[[], PairedValues]]) -> list[Difference]:
     """The differences of one measure, verdicts and intervals adjusted for their number by Holm's method.
 
     An interval excludes 0 if and only if the verdict names a run. That is why p values are never below what the
-    interval of their level allows, which may in turn change the level of others.
+    interval of their level allows, which may in turn change the level of others. The values of a pair are joined when
+    they are needed: those of all pairs take more memory than the runs.
     """
     levels, least = [LEVEL] * len(pairs), [0.0] * len(pairs)
+    tests, changed = [PairedTest()] * len(pairs), list(range(len(pairs)))
     while True:
-        tests = [paired_test(pair, level) for pair, level in zip(pairs, levels, strict=True)]
+        for at in changed:
+            tests[at] = paired_test(pairs[at](), levels[at])
         known = [at for at, test in enumerate(tests) if test.p is not None]
         least = [max(test.p or 0.0, before) for test, before in zip(tests, least, strict=True)]
-        wanted = holm_levels([least[at] for at in known])
-        if wanted == [levels[at] for at in known]:
+        wanted = dict(zip(known, holm_levels([least[at] for at in known]), strict=True))
+        changed = [at for at in known if levels[at] != wanted[at]]
+        if not changed:
             break
-        for at, level in zip(known, wanted, strict=True):
-            levels[at] = level
+        for at in changed:
+            levels[at] = wanted[at]
     adjusted = dict(zip(known, holm([least[at] for at in known]), strict=True))
-    return [difference(pair, test, adjusted.get(at)) for at, (pair, test) in enumerate(zip(pairs, tests, strict=True))]
+    return [difference(pair(), tests[at], adjusted.get(at)) for at, pair in enumerate(pairs)]
 
 
 def paired_test(values: PairedValues, level: float) -> PairedTest:
@@ -318,16 +354,17 @@ def flips(passes: PairedValues) -> Flips:
 # --- time, tokens and cost of two runs ----------------------------------------------------------
 
 
-def resources(a: RunRows, b: RunRows) -> Resources:
+def amounts(runs: Sequence[RunRows]) -> dict[str, Measures]:
+    """What the runs took, by the name of the measure."""
+    return {name: measures(runs, name) for name in ("duration", "pace", "tokens", "cost")}
+
+
+def resources(a: RunRows, b: RunRows, took: Mapping[str, Measures]) -> Resources:
     """What A took divided by what B took, on the prompts in which both are known."""
-    costs = paired_values(a, b, lambda row: row.cost)
-    cost = _ratio_of_means(costs)
-    if cost is not None:
-        cost.estimated = sum(a.rows[id].cost_estimated or b.rows[id].cost_estimated for id in costs.ids) or None
     return Resources(
-        latency=_ratio_of_times(a, b),
-        tokens=_ratio_of_means(paired_values(a, b, lambda row: row.tokens)),
-        cost=cost,
+        latency=_ratio_of_times(paired_values(a, b, took["pace"]), paired_values(a, b, took["duration"])),
+        tokens=_ratio_of_means(paired_values(a, b, took["tokens"])),
+        cost=_ratio_of_costs(paired_values(a, b, took["cost"]), a, b),
     )
 
 
@@ -339,17 +376,26 @@ def _ratio_of_means(values: PairedValues) -> Ratio | None:
     return Ratio(n=len(values.ids), mean_a=above, mean_b=below, ratio=ratio, interval=interval)
 
 
-def _ratio_of_times(a: RunRows, b: RunRows) -> Ratio | None:
+def _ratio_of_costs(costs: PairedValues, a: RunRows, b: RunRows) -> Ratio | None:
+    found = _ratio_of_means(costs)
+    if found is not None:
+        estimated = {*a.ids_with("cost_estimated"), *b.ids_with("cost_estimated")}
+        found.estimated = sum(id in estimated for id in costs.ids) or None
+    return found
+
+
+def _ratio_of_times(paces: PairedValues, times: PairedValues) -> Ratio | None:
     """The geometric mean of the ratios: times are skewed, and one slow prompt would rule the ratio of means.
 
-    Of trials, too: the more of them there are, the higher the logarithm of their arithmetic mean is on average.
+    Of trials, too: the more of them there are, the higher the logarithm of their arithmetic mean is on average. Means
+    are over the same prompts, those with a time above 0.
     """
-    values = paired_values(a, b, lambda row: geometric_mean([value for value in row.durations if value > 0]))
-    means = [mean([run.rows[id].duration or 0.0 for id in values.ids]) for run in (a, b)]
-    ratios = [ours / theirs for ours, theirs in zip(values.a, values.b, strict=True)]
+    ratios = [ours / theirs for ours, theirs in zip(paces.a, paces.b, strict=True)]
     if not ratios:
         return None
-    ratio, interval = geometric_mean(ratios), geometric_ratio_interval(ratios, values.clusters)
+    kept = set(paces.ids)
+    means = [mean([value for id, value in zip(times.ids, side, strict=True) if id in kept]) for side in times[3:5]]
+    ratio, interval = geometric_mean(ratios), geometric_ratio_interval(ratios, paces.clusters)
     return Ratio(n=len(ratios), mean_a=means[0], mean_b=means[1], ratio=ratio, interval=interval)
 
 
@@ -363,23 +409,31 @@ def by_category(runs: Sequence[RunRows], figures: Callable[[RunRows], CategoryRu
     """
     categories_of: dict[str, tuple[str, ...]] = {}
     for run in runs:
-        for id, row in run.rows.items():
-            if row.categories:
-                categories_of.setdefault(id, row.categories)
+        for id, categories in zip(run.rows, run.rows.column("categories"), strict=True):
+            if categories:
+                categories_of.setdefault(id, categories)
     if not categories_of:
         return None
-    parts: dict[str, list[RunRows]] = {}
+    parts: dict[str, list[list[str]]] = {}  # the ids of each run
     for at, run in enumerate(runs):
-        for id, row in run.rows.items():
+        for id in run.rows:
             for category in categories_of.get(id, (NO_CATEGORY,)):
-                if category not in parts:
-                    parts[category] = [other._replace(rows={}) for other in runs]
-                parts[category][at].rows[id] = row
-    both = [(a, b) for part in parts.values() for a, b in combinations(part, 2)]
-    pairs = iter(decided([paired_values(a, b, lambda row: row.pass_rate) for a, b in both]))
+                parts.setdefault(category, [[] for _ in runs])[at].append(id)
+    rates = measures(runs, "pass_rate")
+    pairs = iter(
+        decided(
+            [
+                partial(paired_values, a, b, rates, ids)
+                for part in parts.values()
+                for (a, ids), (b, _) in combinations(zip(runs, part, strict=True), 2)
+            ]
+        )
+    )
     return {
         category: Category(
-            runs={run.label: figures(run) for run in part},
+            runs={
+                run.label: figures(run._replace(rows=run.rows.only(ids))) for run, ids in zip(runs, part, strict=True)
+            },
             pairs=[next(pairs) for _ in combinations(part, 2)],
         )
         for category, part in parts.items()

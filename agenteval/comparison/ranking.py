@@ -6,11 +6,13 @@ comparison/verdicts.py. Each against each is `statistics.pairs`: `difference_of`
 draws what is here; a page has no figure that the JSON lacks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import nsmallest
 
 from agenteval.comparison.figures import Pair, Report
-from agenteval.comparison.pairing import prompt_ids
-from agenteval.comparison.rows import ComparedRow, RunRows
+from agenteval.comparison.pairing import Listing, measures, prompt_ids
+from agenteval.comparison.row_table import NOT_KNOWN, RowFigures
+from agenteval.comparison.rows import RunRows
 from agenteval.comparison.verdicts import ranking_headline
 from agenteval.statistics.paired import rank_intervals
 from agenteval.statistics.samples import mean
@@ -139,24 +141,36 @@ def beats(one: str, other: str, values: Mapping[str, float], takes: Mapping[str,
 # --- prompts ------------------------------------------------------------------------------------
 
 
-def ranked_prompts(runs: Sequence[RunRows], order: Sequence[str], *, trials: bool) -> list[wire.RankedPrompt]:
+def ranked_prompts(runs: Sequence[RunRows], order: Sequence[str], *, trials: bool) -> Sequence[wire.RankedPrompt]:
     """Every prompt in all runs, the hardest first; those that the same runs pass stand together."""
-    rows_of = {run.label: run.rows for run in runs}
-    keyed = []
+    rates = measures(runs, "pass_rate")
+    shown = [(rates[label], run.rows) for label in order for run in runs if run.label == label]
+
+    def rates_of(id: str) -> list[float | None]:
+        found = [of[at] if (at := rows.places.get(id)) is not None else NOT_KNOWN for of, rows in shown]
+        return [rate if rate == rate else None for rate in found]
+
+    def hardness(id: str) -> tuple[float, ...]:
+        of_run = rates_of(id)
+        known = [rate for rate in of_run if rate is not None]
+        return (not known, mean(known) or 0.0, *(1.0 if rate is None else -rate for rate in of_run))
+
+    def prompts() -> Iterator[wire.RankedPrompt]:
+        for id in ids:
+            known = {label: rate for label, rate in zip(order, rates_of(id), strict=True) if rate is not None}
+            yield wire.RankedPrompt(
+                id=id,
+                pass_rate=mean(list(known.values())),
+                information=information(list(known.values())),
+                statuses={label: status_of(rows.get(id)) for label, (_, rows) in zip(order, shown, strict=True)},
+                rates=known if trials else None,
+            )
+
+    alike: dict[tuple[float, ...], list[str]] = {}  # a tuple for each prompt would take more memory than its rows
     for id in prompt_ids(runs):
-        rows = {label: rows_of[label].get(id) for label in order}
-        rates = {label: row.pass_rate for label, row in rows.items() if row and row.pass_rate is not None}
-        rate = mean(list(rates.values()))
-        prompt = wire.RankedPrompt(
-            id=id,
-            pass_rate=rate,
-            information=information(list(rates.values())),
-            statuses={label: status_of(row) for label, row in rows.items()},
-            rates=rates if trials else None,
-        )
-        keyed.append(((rate is None, rate or 0.0, [-rates.get(label, -1.0) for label in order]), prompt))
-    keyed.sort(key=lambda one: one[0])
-    return [prompt for _, prompt in keyed]
+        alike.setdefault(hardness(id), []).append(id)
+    ids = [id for key in sorted(alike) for id in alike[key]]
+    return Listing(prompts)
 
 
 def information(rates: Sequence[float]) -> float | None:
@@ -165,7 +179,7 @@ def information(rates: Sequence[float]) -> float | None:
     return None if centre is None or len(rates) < 2 else 4 * sum((rate - centre) ** 2 for rate in rates) / len(rates)
 
 
-def status_of(row: ComparedRow | None) -> str:
+def status_of(row: RowFigures | None) -> str:
     """What became of a prompt in a run, in the words of the page."""
     if row is None:
         return MISSING
@@ -178,5 +192,5 @@ def status_of(row: ComparedRow | None) -> str:
 
 def separating(ranking: wire.RunRanking, most: int) -> list[wire.RankedPrompt]:
     """The prompts that tell the runs apart most, the best first."""
-    telling = [prompt for prompt in ranking.prompts if prompt.information]
-    return sorted(telling, key=lambda prompt: -(prompt.information or 0.0))[:most]
+    telling = (prompt for prompt in ranking.prompts if prompt.information)
+    return nsmallest(most, telling, key=lambda prompt: -(prompt.information or 0.0))

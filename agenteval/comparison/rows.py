@@ -11,29 +11,27 @@ import re
 import sys
 import tempfile
 import zlib
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, MutableMapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-import msgspec
-
 from agenteval.adapters.trajectory import richness_of
+from agenteval.comparison.row_table import ComparedRow, RowTable, replaced
 from agenteval.errors import BadRecord, UserError
 from agenteval.models.tokens import estimated_cost
-from agenteval.statistics.samples import mean, plug_in_pass_at_k, plug_in_pass_exp_k
+from agenteval.statistics.samples import plug_in_pass_at_k, plug_in_pass_exp_k
 from agenteval.streams.console import Console
 from agenteval.streams.files import LONGEST_LINE
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.rows import CROSS, KeyUse, groups_at, key_parts, parse_row, value_at
 from agenteval.streams.source import PROMPTS, RAW, Source, kind_of, refuse
 from agenteval.streams.text import plain_text
-from agenteval.wire.records import STOP_RULE, Input, Richness
+from agenteval.wire.records import STOP_RULE, Input
 from agenteval.wire.row import Attempt, Measured, Row, RowWithCalls, holds_trials
 
 EXTENSIONS = (".jsonl", ".ndjson", ".json")
 NOUNS = {"capture": "results", "trials": "trials"}
 PEEKED = 1000  # lines in which a first valid record is looked for
-NOISE = 1e-9  # rounding: 1-(1-p) is not p to the last digit, and that does not make a prompt flaky
 _TIMEOUT = re.compile(r"timed?[\s-]?out", re.IGNORECASE)
 
 Batch = list[tuple[int, bytes]]
@@ -52,86 +50,6 @@ class RowOptions(NamedTuple):
     def keys(self) -> tuple[str, ...]:
         """The keys that are read of each record."""
         return (self.by,) if self.cluster_by is None else (self.by, self.cluster_by)
-
-
-class ComparedRow(msgspec.Struct, gc=False, frozen=True):
-    """What is kept in memory of one prompt's attempts; it stands on this line of its file."""
-
-    line: int = 0
-    input_digest: int = 0
-    categories: tuple[str, ...] = ()
-    cluster: str | None = None
-    k: int = 1
-    attempts: int = 1
-    graded: int = 0
-    passed: int = 0
-    failed: int = 0  # agents, without those whose answer was graded nevertheless
-    errors: int = 0  # all agents that failed
-    grader_errors: int = 0
-    pass_at_k: float | None = None
-    pass_exp_k: float | None = None
-    scores: tuple[float, ...] = ()
-    durations: tuple[float, ...] = ()
-    first_responses: tuple[float, ...] = ()
-    token_values: tuple[float, ...] = ()
-    cost_values: tuple[float, ...] = ()
-    cost_estimated: bool = False
-    clock_set_back: bool = False
-    tool_errors: bool = False
-    timed_out: bool = False
-    has_output: bool = True
-    steps: int | None = None
-    richness: Richness = "minimal"
-
-    @property
-    def pass_rate(self) -> float | None:
-        """The share of the graded attempts that passed; None if none is graded."""
-        return self.passed / self.graded if self.graded else None
-
-    @property
-    def score(self) -> float | None:
-        """The mean over the attempts that have a score."""
-        return mean(self.scores)
-
-    @property
-    def duration(self) -> float | None:
-        """The mean over the attempts whose duration is known."""
-        return mean(self.durations)
-
-    @property
-    def tokens(self) -> float | None:
-        """The mean over the attempts whose tokens are known."""
-        return mean(self.token_values)
-
-    @property
-    def cost(self) -> float | None:
-        """The mean over the attempts whose cost is known."""
-        return mean(self.cost_values)
-
-    @property
-    def flakiness(self) -> float | None:
-        """passAtK - passExpK, 0 if that is only noise; None if it is not graded."""
-        if self.pass_at_k is None or self.pass_exp_k is None:
-            return None
-        return gap if (gap := self.pass_at_k - self.pass_exp_k) > NOISE else 0.0
-
-    @property
-    def unreliable(self) -> bool:
-        """Whether a tool or the agent itself failed."""
-        return self.tool_errors or self.errors > 0
-
-    def at_k(self, k: int) -> ComparedRow:
-        """The row with the plug-in rates for k trials."""
-        rate = self.pass_rate
-        if self.k == k or rate is None:
-            return self
-        return msgspec.structs.replace(
-            self, k=k, pass_at_k=plug_in_pass_at_k(rate, k), pass_exp_k=plug_in_pass_exp_k(rate, k)
-        )
-
-    def cluster_name(self, id: str) -> str:
-        """The cluster of this prompt; one without a cluster is a cluster of its own."""
-        return f"={self.cluster}" if self.cluster is not None else f"#{id}"
 
 
 def compared_row(row: Row, line: int = 0, options: RowOptions = RowOptions()) -> ComparedRow:  # noqa: B008
@@ -294,7 +212,7 @@ class RunRows(NamedTuple):
     """The rows of one run by prompt id, in the order of the file; `changed` are ids left out for another input."""
 
     label: str
-    rows: dict[str, ComparedRow]
+    rows: RowTable
     changed: Sequence[str] = ()
     clustered: bool = False  # whether prompts that belong together are one cluster (--cluster-by)
     has_stop_rule: bool = False  # whether it could be stopped early (--stop-when-known)
@@ -305,13 +223,22 @@ class RunRows(NamedTuple):
         """The field of each row in which it is known."""
         return [value for row in self.rows.values() if (value := getattr(row, field)) is not None]
 
+    def measured(self, name: str) -> dict[str, float]:
+        """A measure (RowTable.measure) of each prompt in which it is known, by id."""
+        found = self.rows.measure(name)
+        return {id: value for id, at in self.rows.places.items() if (value := found[at]) == value}
+
     def total(self, field: str) -> int:
         """The sum of a count, or the number of rows for which a flag holds."""
-        return sum(getattr(row, field) for row in self.rows.values())
+        return sum(self.rows.column(field))
+
+    def ids_with(self, flag: str) -> list[str]:
+        """The prompts for which a flag holds."""
+        return [id for id, holds in zip(self.rows, self.rows.column(flag), strict=True) if holds]
 
     def all_values(self, field: str) -> list[float]:
         """The values of all attempts, of a field that has one for each."""
-        return [value for row in self.rows.values() for value in getattr(row, field)]
+        return self.rows.samples(field)
 
     def clusters(self, ids: Iterable[str]) -> list[str] | None:
         """The cluster of each prompt; None if prompts are not clustered."""
@@ -319,21 +246,21 @@ class RunRows(NamedTuple):
 
     def attempt_clusters(self, field: str) -> list[str] | None:
         """The cluster of each of all_values(): trials of a prompt are one, or part of one; None if all are apart."""
-        if not self.clustered and all(len(getattr(row, field)) <= 1 for row in self.rows.values()):
+        column, places = self.rows.columns[field], self.rows.places
+        if not self.clustered and (column.most <= 1 or all(len(column[at]) <= 1 for at in places.values())):
             return None
-        return [row.cluster_name(id) for id, row in self.rows.items() for _ in getattr(row, field)]
+        return [self.rows[id].cluster_name(id) for id, at in places.items() for _ in column[at]]
 
 
-def with_failures_graded(rows: dict[str, ComparedRow]) -> dict[str, ComparedRow]:
-    """The rows of a run; if any is graded, a prompt whose agents all failed has not passed, with score 0."""
+def with_failures_graded(rows: MutableMapping[str, Any]) -> None:
+    """If any row of a run is graded, a prompt whose agents all failed has not passed, with score 0."""
     if not any(row.graded for row in rows.values()):
-        return rows
+        return
     scored = any(row.scores for row in rows.values())
     for id, row in rows.items():
         if row.failed and not row.graded:
             zeros = (0.0,) * row.failed if scored else ()
-            rows[id] = msgspec.structs.replace(row, graded=row.failed, scores=zeros, pass_at_k=0.0, pass_exp_k=0.0)
-    return rows
+            rows[id] = replaced(row, graded=row.failed, scores=zeros, pass_at_k=0.0, pass_exp_k=0.0)
 
 
 class RunSource(Source):
@@ -401,7 +328,7 @@ def read_run(
     label: str, source: Source, console: Console, *, trials: bool, options: RowOptions, uses: Sequence[KeyUse] = ()
 ) -> RunRows:
     """The rows of one file; a line that cannot be used is reported and left out."""
-    rows: dict[str, ComparedRow] = {}
+    rows = RowTable()
     rules: list[Any] = []
     for batch in source.lines():
         for number, line in batch:
@@ -419,9 +346,10 @@ def read_run(
                 use.add(row.metadata)
     clustered = options.cluster_by is not None
     margin = rules[0].get("margin") if rules else None
+    with_failures_graded(rows)
     return RunRows(
         label,
-        with_failures_graded(rows),
+        rows,
         clustered=clustered,
         has_stop_rule=bool(rules),
         stop_margin=margin if isinstance(margin, float) else None,

@@ -3,6 +3,7 @@
 The forms of both reports are those of agent-eval-harness. What the two have in common is declared once.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -307,7 +308,7 @@ class RunRanking(Wire):
     """The runs, those with the highest value first."""
     front: Front | None
     """Quality against cost; null if fewer than two runs have both figures."""
-    prompts: list[RankedPrompt]
+    prompts: Sequence[RankedPrompt]
     """Every prompt, the hardest first; those that are graded in no run last."""
 
 
@@ -413,7 +414,7 @@ class PromptComparison(PromptOutcome, gc=False, kw_only=True):
 class HeadToHead(Wire):
     """Who won which prompt, and how many, for every two runs."""
 
-    prompts: list[PromptComparison]
+    prompts: Sequence[PromptComparison]
     """Prompt by prompt."""
     pairwise: list[Pairwise]
     """Every two runs, by the strategy: with `weighted`, of two equal grades the faster run wins."""
@@ -580,7 +581,7 @@ class TrialsComparisonReport(Report, kw_only=True):
     """Scores, for each run that has any."""
     head_to_head: TrialsHeadToHead
     """Who won how many prompts."""
-    per_prompt: list[TrialsPrompt]
+    per_prompt: Sequence[TrialsPrompt]
     """Prompt by prompt."""
 
 

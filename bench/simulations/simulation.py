@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agenteval.comparison.comparison import CompareSettings, Comparison
-from agenteval.comparison.rows import ComparedRow, RowOptions, RunRows
+from agenteval.comparison.row_table import ComparedRow, RowTable
+from agenteval.comparison.rows import RowOptions, RunRows
 from agenteval.comparison.verdicts import GateSettings, gate_reasons
 
 ONE_SIDED = 0.002  # of all intervals, where 2.5 % may miss on either side
@@ -104,7 +105,7 @@ def simulate(scenario: Scenario, rng: np.random.Generator) -> list[RunRows]:
             taken = [()] * scenario.n
         drawn = enumerate(zip(scores.tolist(), taken, strict=True))
         rows = {f"p{i}": _row(*values, f"c{i // CLUSTER}" if scenario.clustered else None) for i, values in drawn}
-        runs.append(RunRows(f"run{number}", rows, clustered=scenario.clustered))
+        runs.append(RunRows(f"run{number}", RowTable(rows), clustered=scenario.clustered))
     return runs
 
 

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from agenteval.comparison.comparison import CompareSettings, Comparison
-from agenteval.comparison.rows import ComparedRow, RunRows
+from agenteval.comparison.row_table import ComparedRow, RowTable
+from agenteval.comparison.rows import RunRows
 from agenteval.comparison.verdicts import GateSettings, against_first, claim, gate_reasons, standing
 from bench.simulations.goals import SIGMAS, Miss, beyond
 
@@ -37,7 +38,7 @@ def row(draw: random.Random, level: float, k: int) -> ComparedRow:
 def run(label: str, draw: random.Random, levels: Sequence[float], k: int, missing: float = 0.0) -> RunRows:
     """A run of prompts of these levels, some of which have no record."""
     rows = {f"p{at}": row(draw, level, k) for at, level in enumerate(levels)}
-    return RunRows(label, {id: found for id, found in rows.items() if draw.random() >= missing})
+    return RunRows(label, RowTable({id: found for id, found in rows.items() if draw.random() >= missing}))
 
 
 # --- one verdict --------------------------------------------------------------------------------
@@ -96,7 +97,7 @@ def places_held(prompts: int, rates: Sequence[float], runs: int, seed: int) -> t
         for name, rate in zip(names, rates, strict=True):
             passes = [draw.random() < min(1.0, max(0.0, rate + 0.4 * shift)) for shift in hard]
             rows = {f"p{at}": ComparedRow(graded=1, passed=passed) for at, passed in enumerate(passes)}
-            found.append(RunRows(name, rows))
+            found.append(RunRows(name, RowTable(rows)))
         report = Comparison(trials=False).compare(found, CompareSettings("statistical"))
         places = {name: of.rank or (1, 1) for name, of in report.statistics.runs.items()}
         held += all(low <= true[name][0] and true[name][1] <= high for name, (low, high) in places.items())

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agenteval.comparison.comparison import CompareSettings
+from agenteval.comparison.row_table import RowTable
 from agenteval.comparison.rows import RunRows
 from agenteval.statistics.distributions import gamma_quantile
 from agenteval.statistics.intervals import (
@@ -42,7 +43,7 @@ def test_the_estimate_is_inside_the_interval_of_a_difference(n: int, size: float
 def test_trials_that_all_agree_leave_room(n: int, k: int, passed: int, other: int) -> None:
     def run(label: str, passes: int) -> RunRows:
         row = trials_row(passes, k, pass_exp_k=1.0)
-        return RunRows(label, {f"p{at}": row for at in range(n)})
+        return RunRows(label, RowTable({f"p{at}": row for at in range(n)}))
 
     weights = CompareSettings("weighted", weights=TRIALS.default_weights)
     report: Any = compare_trials([run("a", passed), run("b", other)], weights)

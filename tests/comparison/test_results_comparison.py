@@ -16,8 +16,8 @@ from agenteval.comparison import figures
 from agenteval.comparison.comparison import CompareSettings, head_to_head, weighted_results
 from agenteval.comparison.pairing import Scores, by_scores, winner
 from agenteval.comparison.preference import PromptRanking, RecordIndex, by_rankings, rank_prompts, read_ranking
+from agenteval.comparison.row_table import ComparedRow, RowTable
 from agenteval.comparison.rows import (
-    ComparedRow,
     NamedRun,
     RowOptions,
     RunRows,
@@ -51,7 +51,7 @@ def row(**fields: Any) -> ComparedRow:
 
 def run_with(*rows: ComparedRow, label: str = "run") -> RunRows:
     """A run with these rows."""
-    return RunRows(label, {f"p{i}": row for i, row in enumerate(rows)})
+    return RunRows(label, RowTable({f"p{i}": row for i, row in enumerate(rows)}))
 
 
 def run_of(label: str, scores: list[float | None]) -> RunRows:
@@ -211,7 +211,8 @@ def test_completed_means_output_and_no_errors() -> None:
 def weighted_scores(*rows: ComparedRow, weights: dict[str, float] | None = None) -> list[float | None]:
     """The weighted scores of the rows of one prompt."""
     by_label = {str(i): row for i, row in enumerate(rows)}
-    return list(weighted_results(by_label, weights or RESULTS.default_weights).values())
+    scores, _ = weighted_results(by_label, weights or RESULTS.default_weights)
+    return list(scores.values())
 
 
 def test_weighted_score_as_in_agent_eval_harness() -> None:
@@ -262,10 +263,10 @@ def test_a_win_of_c_is_no_tie_of_a_and_b() -> None:
 
 def test_an_ungraded_third_run_changes_nothing_between_two() -> None:
     a, b = (
-        RunRows("a", {"p": result_row(score=1.0, duration=1000)}),
-        RunRows("b", {"p": result_row(score=0.2, duration=1000)}),
+        RunRows("a", RowTable({"p": result_row(score=1.0, duration=1000)})),
+        RunRows("b", RowTable({"p": result_row(score=0.2, duration=1000)})),
     )
-    c = RunRows("c", {"p": result_row(duration=10)})
+    c = RunRows("c", RowTable({"p": result_row(duration=10)}))
     found = head_to_head([a, b, c], WEIGHTED)
     assert found.prompts[0].winner == "c"
     assert [(pair.a_wins, pair.b_wins) for pair in found.pairwise] == [(1, 0), (0, 1), (0, 1)]

@@ -9,7 +9,8 @@ import pytest
 
 from agenteval.comparison import figures, pairing
 from agenteval.comparison.comparison import CompareSettings, Comparison, remarks
-from agenteval.comparison.rows import ComparedRow, RowOptions, RunRows
+from agenteval.comparison.row_table import ComparedRow, RowTable
+from agenteval.comparison.rows import RowOptions, RunRows
 from agenteval.statistics.intervals import (
     cluster_freedom,
     geometric_ratio_interval,
@@ -32,7 +33,7 @@ def prompt(passed: int, graded: int, **fields: Any) -> ComparedRow:
 
 
 def run_of(label: str, *rows: ComparedRow, clustered: bool = False) -> RunRows:
-    return RunRows(label, {f"p{at}": row for at, row in enumerate(rows)}, clustered=clustered)
+    return RunRows(label, RowTable({f"p{at}": row for at, row in enumerate(rows)}), clustered=clustered)
 
 
 def width(found: ConfidenceInterval | None) -> float:
@@ -109,7 +110,9 @@ def test_clusters_reach_time_tokens_and_cost() -> None:
 
     plain, by_cluster = ([of("a", 1.0, clustered), of("b", 1.5, clustered)] for clustered in (False, True))
     for name in ("latency", "tokens", "cost"):
-        apart, together = (getattr(pairing.resources(*runs), name).interval for runs in (plain, by_cluster))
+        apart, together = (
+            getattr(pairing.resources(a, b, pairing.amounts([a, b])), name).interval for a, b in (plain, by_cluster)
+        )
         assert width(together) > 1.2 * width(apart)
     for field in ("durations", "token_values"):
         apart, together = (figures.latency(runs[0], field).p50_interval for runs in (plain, by_cluster))
@@ -125,7 +128,8 @@ def test_clusters_reach_time_tokens_and_cost() -> None:
 def test_a_ratio_of_times_does_not_depend_on_how_many_trials_there_are() -> None:
     """One trial of 1 s or of 9 s, against both of them in each prompt: on average they take as long."""
     once = [prompt(1, 1, durations=(1.0 if at % 2 else 9.0,)) for at in range(20)]
-    found = pairing.resources(run_of("a", *once), run_of("b", *[prompt(2, 2, durations=(1.0, 9.0))] * 20)).latency
+    runs = run_of("a", *once), run_of("b", *[prompt(2, 2, durations=(1.0, 9.0))] * 20)
+    found = pairing.resources(*runs, pairing.amounts(runs)).latency
     assert found is not None and found.ratio == pytest.approx(1.0) and (found.mean_a, found.mean_b) == (5.0, 5.0)
 
 

@@ -10,7 +10,8 @@ import pytest
 from agenteval.comparison import figures
 from agenteval.comparison.comparison import CompareSettings, trials_head_to_head, weighted_trials
 from agenteval.comparison.pairing import by_scores
-from agenteval.comparison.rows import ComparedRow, RunRows, compared_row
+from agenteval.comparison.row_table import ComparedRow, RowTable
+from agenteval.comparison.rows import RunRows, compared_row
 from agenteval.statistics.intervals import bootstrap_mean_interval, clustered_rate_interval, effective_count
 from agenteval.wire.comparison import PairStatistics
 from agenteval.wire.row import RowWithCalls
@@ -35,7 +36,7 @@ def passing(passed: int, of: int) -> ComparedRow:
 
 def run_with(*rows: ComparedRow, label: str = "run") -> RunRows:
     """A run with these rows."""
-    return RunRows(label, {f"p{i}": row for i, row in enumerate(rows)})
+    return RunRows(label, RowTable({f"p{i}": row for i, row in enumerate(rows)}))
 
 
 def run_of(label: str, *passed: int, of: int = 4) -> RunRows:
@@ -204,8 +205,11 @@ def test_a_win_of_c_is_no_tie_of_a_and_b() -> None:
 
 
 def test_a_third_run_of_smaller_k_changes_nothing_between_two() -> None:
-    a, b = RunRows("a", {"p": passing(1, 5)}), RunRows("b", {"p": row(PASS, *[FAIL] * 4, passAtK=0.9)})
-    c = RunRows("c", {"p": passing(0, 1)})
+    a, b = (
+        RunRows("a", RowTable({"p": passing(1, 5)})),
+        RunRows("b", RowTable({"p": row(PASS, *[FAIL] * 4, passAtK=0.9)})),
+    )
+    c = RunRows("c", RowTable({"p": passing(0, 1)}))
     wins, [prompt] = trials_head_to_head([a, b, c], BY_PASS_RATE)
     assert wins.capability[0].b_wins == 1, "what the file says, at the k both have"
     assert (prompt.k, prompt.pass_at_k) == (1, {"a": pytest.approx(0.2), "b": pytest.approx(0.2), "c": 0.0})
@@ -237,8 +241,8 @@ def test_trials_of_a_prompt_are_not_so_many_prompts() -> None:
 
 
 def test_unequal_numbers_of_trials_are_paired_by_prompt() -> None:
-    a = RunRows("a", {"p": passing(2, 4), "q": passing(1, 1), "r": passing(1, 2), "s": row({})})
-    b = RunRows("b", {"p": passing(1, 2), "q": passing(1, 5), "r": row({}), "s": passing(1, 1)})
+    a = RunRows("a", RowTable({"p": passing(2, 4), "q": passing(1, 1), "r": passing(1, 2), "s": row({})}))
+    b = RunRows("b", RowTable({"p": passing(1, 2), "q": passing(1, 5), "r": row({}), "s": passing(1, 1)}))
     found = compared_pair(a, b)
     assert (found.n, found.score) == (2, None)
     assert found.mean_difference == pytest.approx(0.4)

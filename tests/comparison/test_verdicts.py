@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from agenteval.comparison.comparison import CompareSettings, remarks
+from agenteval.comparison.row_table import RowTable, replaced
 from agenteval.comparison.rows import RunRows
 from agenteval.comparison.verdicts import GateSettings, dropped, gate_reasons
 from agenteval.reports.comparison import table
@@ -22,12 +23,12 @@ WEIGHTED = CompareSettings("weighted", RESULTS.default_weights)
 
 def results(label: str, scores: list[float], **fields: Any) -> RunRows:
     rows = [result_row(score=score, passed=score >= 0.5, **fields) for score in scores]
-    return RunRows(label, {f"p{number}": row for number, row in enumerate(rows)})
+    return RunRows(label, RowTable({f"p{number}": row for number, row in enumerate(rows)}))
 
 
 def trials(label: str, *passed: int, k: int) -> RunRows:
     rows = [trials_row(c, k) for c in passed]
-    return RunRows(label, {f"p{number}": row for number, row in enumerate(rows)})
+    return RunRows(label, RowTable({f"p{number}": row for number, row in enumerate(rows)}))
 
 
 def compare(*runs: RunRows) -> ComparisonReport:
@@ -80,14 +81,18 @@ def test_no_interval_of_a_report_has_width_zero() -> None:
 
     for n in (1, 2, 5, 30):
         same = {"duration": 1000.0, "token_values": (10.0,), "cost_values": (0.1,), "categories": ("x",)}
-        widths = walk(msgspec.to_builtins(compare(results("a", [1.0] * n, **same), results("b", [1.0] * n, **same))))
+        widths = walk(
+            msgspec.to_builtins(
+                compare(results("a", [1.0] * n, **same), results("b", [1.0] * n, **same)), enc_hook=list
+            )
+        )
         assert len(widths) >= 8
         assert min(widths) > 1 / (4 * n)
 
 
 def test_pass_exp_is_over_the_prompts_with_so_many_trials() -> None:
     short = trials("b", 4, 4, 3, k=4)
-    short.rows["p2"] = msgspec.structs.replace(short.rows["p2"], graded=2, passed=2)
+    short.rows["p2"] = replaced(short.rows["p2"], graded=2, passed=2)
     report = compare_trials([trials("a", 4, 3, 4, k=4), short], CompareSettings("custom"))
     assert report.reliability["b"].pass_exp_n == {"1": 3, "2": 3, "3": 2, "4": 2}
     every = report.statistics.pairs[0].pass_exp
@@ -117,7 +122,7 @@ def drawn(label: str, draw: random.Random, shift: float) -> RunRows:
         level = min(1.0, max(0.0, round(4 * draw.gauss(0.6 + shift, 0.3)) / 4))
         if draw.random() > 0.05:
             rows[f"p{number}"] = result_row(score=level if draw.random() > 0.02 else None, passed=level >= 0.5)
-    return RunRows(label, rows)
+    return RunRows(label, RowTable(rows))
 
 
 def test_intervals_are_adjusted_where_verdicts_are() -> None:
@@ -187,7 +192,7 @@ def test_a_run_that_was_stopped_is_judged_by_its_rule(
     before = results("before", [1.0] * 80)
     first = sorted(before.rows, key=place)[:24]
     rows = {id: result_row(score=float(passes), passed=passes) for id in first}
-    now = RunRows("now", rows, has_stop_rule=True, stop_margin=margin)
+    now = RunRows("now", RowTable(rows), has_stop_rule=True, stop_margin=margin)
     report = compare_results([before, now], WEIGHTED._replace(missing_fail=True))
     [pair] = report.statistics.pairs
     assert (pair.n, pair.better, pair.stopped) == (24, better, not passes or margin is not None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agenteval.comparison.comparison import CompareSettings
+from agenteval.comparison.row_table import RowTable
 from agenteval.comparison.rows import RunRows
 from agenteval.comparison.verdicts import GateSettings, gate_reasons, summary_line
 from agenteval.reports.comparison import markdown, table
@@ -17,7 +18,7 @@ from tests.support.compared import RESULTS, compare_results, result_row
 def compared(*passes: tuple[str, int]) -> ComparisonReport:
     """A report of runs that pass so many of 40 prompts."""
     runs = [
-        RunRows(label, {f"p{n}": result_row(score=float(n < count), passed=n < count) for n in range(40)})
+        RunRows(label, RowTable({f"p{n}": result_row(score=float(n < count), passed=n < count) for n in range(40)}))
         for label, count in passes
     ]
     return compare_results(runs, CompareSettings("weighted", weights=RESULTS.default_weights))

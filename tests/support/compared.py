@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from agenteval.comparison.comparison import CompareSettings, Comparison
-from agenteval.comparison.rows import ComparedRow, RunRows
+from agenteval.comparison.row_table import ComparedRow
+from agenteval.comparison.rows import RunRows
 from agenteval.wire.comparison import ComparisonReport, TrialsComparisonReport
 
 RESULTS, TRIALS = Comparison(trials=False), Comparison(trials=True)

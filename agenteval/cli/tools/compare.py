@@ -41,6 +41,7 @@ EXIT_1 = (
     "finished, but some lines were refused, graders erred, or the gate (--fail-if-worse, --require-proof) does not hold"
 )
 FORMS = ReportForms("comparison")
+BRIEF = ("table", "svg")  # have no categories, and not who won which prompt
 ITERATIONS = 1000
 FEWEST_ITERATIONS = 100
 CHANGED_SHOWN = 5
@@ -343,6 +344,7 @@ def main(
         margin=margin_exp if on.startswith("pass^") else margin,
         missing_fail=missing == "fail" or (gated and missing is None),
         prompts=prompts,
+        brief=form in BRIEF,
     )
     opened = [(label, source) for (label, _), source in zip(files, sources, strict=True)]
     runs = read_runs(opened, console, trials=trials, options=options, counted=ask is None, uses=uses)

@@ -12,6 +12,7 @@ filters and `flips`: counted from one text per prompt, and of two runs without a
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +22,8 @@ from agenteval.comparison.figures import GRADED, PAGE, PASS_RATE, Pair, Report, 
 from agenteval.comparison.pairing import BORDER, prompt_ids
 from agenteval.comparison.preference import RecordIndex
 from agenteval.comparison.ranking import MISSING, by_names, difference_of
-from agenteval.comparison.rows import ComparedRow, RunRows
+from agenteval.comparison.row_table import RowFigures
+from agenteval.comparison.rows import RunRows
 from agenteval.comparison.verdicts import headline, points
 from agenteval.errors import BadRecord
 from agenteval.reports.drawing import front_plot, rate_scale
@@ -182,7 +184,7 @@ def ranking_data(report: Report, ranking: RunRanking, ids: Sequence[str]) -> Rec
     bounds_ = [bound for one in ranking.runs if one.interval for bound in (one.interval.low, one.interval.high)]
     scale = rate_scale(min(bounds_, default=0.0), max(bounds_, default=1.0), 0.0, 1.0)
     size = (FRONT_WIDTH, FRONT_HEIGHT + MORE_HEIGHT * min(len(runs), 16))
-    listed = {prompt.id: prompt.statuses for prompt in ranking.prompts[: len(ids)]}
+    listed = {prompt.id: prompt.statuses for prompt in islice(ranking.prompts, len(ids))}
     return {
         "measure": ranking.measure,
         "headline": ranking.headline,
@@ -280,7 +282,7 @@ def prompt_lines(runs: Sequence[RunRows], sources: Sequence[Source]) -> PromptLi
     return PromptLines(prompt_ids(runs), lines, lambda id: "".join(side(run.rows.get(id)) for run in runs))
 
 
-def side(row: ComparedRow | None) -> str:
+def side(row: RowFigures | None) -> str:
     """1 if a run passes a prompt (of trials more often than not), 0 if it does not, - if it is not graded."""
     rate = row.pass_rate if row else None
     return "-" if rate is None else str(int(rate > BORDER))

@@ -169,8 +169,8 @@ def ranking_sections(report: Report) -> Iterator[list[str]]:
     ]
     title = f"Points of {ranking.measure.lower()}, row minus column; bold where one is shown to be better."
     yield ["## Each against each", "", *table(["", *numbers], differences), "", title]
-    graded = [prompt for prompt in ranking.prompts if prompt.pass_rate is not None]
-    never, always = (sum(prompt.pass_rate == rate for prompt in graded) for rate in (0, 1))
+    graded = [prompt.pass_rate for prompt in ranking.prompts if prompt.pass_rate is not None]
+    never, always = graded.count(0), graded.count(1)
     telling = [
         [inline(prompt.id), *(prompt_mark(prompt, run) for run in runs)]
         for prompt in separating(ranking, PROMPTS_SHOWN)

@@ -201,7 +201,7 @@ def matrix_shapes(report: Report, ranking: RunRanking, left: float) -> Iterator[
 
 def strip(ranking: RunRanking) -> Part:
     """Every prompt in every run, the hardest on the left; nothing of two runs."""
-    prompts = ranking.prompts
+    prompts = list(ranking.prompts)
     if not prompts:
         return [], 0.0
     names, left = 180.0, EDGE + 190.0

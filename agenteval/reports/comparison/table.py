@@ -1,7 +1,7 @@
 """table: for a terminal: better, worse or cannot tell, and by how much; of three runs or more the ranking"""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from agenteval.comparison.figures import COST, ESTIMATED, PRICE, TERMINAL, Pair, Report
 from agenteval.comparison.ranking import by_names, difference_of, separating
@@ -149,7 +149,8 @@ def place_lines(ranking: RunRanking, context: ReportContext) -> list[str]:
     right = {0, *range(NAME + 1, len(titles))}
     title, *lines = [in_columns(row, sizes, right) for row in ([title.upper() for title in titles], *rows)]
     front = ranking.front
-    notes = [f"Cost is that of {'an attempt' if ranking.prompts and ranking.prompts[0].rates else 'a prompt'}"]
+    of_trials = any(prompt.rates for prompt in islice(ranking.prompts, 1))
+    notes = [f"Cost is that of {'an attempt' if of_trials else 'a prompt'}"]
     notes = notes if any(one.cost is not None for one in ranking.runs) else []
     notes += ["* estimated by list price"] if estimated else []
     if front and len(front.runs) < len(front.amounts):
