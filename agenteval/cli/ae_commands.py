@@ -13,14 +13,14 @@ from agenteval.cli.tool import tool
 from agenteval.errors import UserError
 
 OWN_COMMANDS = {
-    "init": "write an evaluation to start from",
+    "init": "create an evaluation to start from",
     "help": "show the help of a command",
-    "completion": "make TAB complete in bash, zsh or fish",
+    "completion": "enable TAB completion in bash, zsh or fish",
 }
 EXIT_STATUS = {
-    0: "the list, a page or a script was printed; with a command, the exit status is that of the command",
+    0: "the list, a help page or a script was printed; with a command, its own exit status",
     1: "stdout cannot be written",
-    2: "usage error: there is no such command, or it cannot be started; nothing was run",
+    2: "usage error: no such command, or it cannot be started; nothing was run",
 }
 
 
@@ -37,7 +37,7 @@ def listing() -> str:
     """Returns every command in its group, one per line."""
     groups = {
         "Tools": own_tools("tools"),
-        "Graders, for ae-grade and for -g of other tools": own_tools("graders"),
+        "Graders, for ae-grade and the -g option of other tools": own_tools("graders"),
         "Plug-ins: every other ae-* on PATH": plug_ins(search_path()),
         "Commands of ae itself": OWN_COMMANDS,
     }
@@ -148,14 +148,14 @@ def init(directory: str, example: str, debug: bool) -> None:
       ae init questions --from qa && make -C questions show
     """
     if os.path.exists(directory) and not os.path.isdir(directory):
-        raise UserError(f"{directory}: is a file; name a new or an empty directory")
+        raise UserError(f"{directory}: is a file; name a new or empty directory")
     if os.path.isdir(directory) and os.listdir(directory):
-        raise UserError(f"{directory}: is not empty; name a new or an empty directory")
+        raise UserError(f"{directory}: is not empty; name a new or empty directory")
     source = os.path.join(_examples(), example)
     if not os.path.isdir(source):
-        raise UserError(f"{source}: no such directory; this installation has no examples")
+        raise UserError(f"{source}: no such directory; this installation lacks the examples")
     write_example(source, directory)
-    click.echo(f"{directory}: an evaluation, from the example {example}; its README.md explains each file")
+    click.echo(f"{directory}: created from the example {example}; its README.md explains each file")
     click.echo(f"now type: {_next_command(directory)}")
 
 

@@ -60,123 +60,146 @@ def parse_pattern(text: str) -> Pattern:
 AHEAD = 4  # prompts of each worker that --stop-when-known may start before the slowest is done
 EXIT_1 = "finished, but some lines were refused or graders erred (they are reported), or agents failed and -e is given"
 AGENT_OPTIONS: Decorator = combined(
-    click.option("-s", "--schema", metavar="FILE|NAME", help="Adapter schema: a file, or one of the suite (claude)."),
+    click.option(
+        "-s", "--schema", metavar="FILE|NAME", help="Adapter schema: a file, or a bundled one by name (claude)."
+    ),
     agent_arg_option,
-    click.option("--simple", metavar='"CMD {} …"', help="Command with {} for the prompt; run without a shell."),
-    click.option("--shell", metavar="'… \"$PROMPT\" …'", help="Shell command line; the prompt is in $PROMPT."),
-    click.option("--deny-permissions", is_flag=True, help="With -- CMD: deny what the agent asks permission for."),
-    click.option("--no-acp-fs", is_flag=True, help="With -- CMD: let the agent itself read and write files."),
-    concurrency_option("Agents"),
+    click.option(
+        "--simple", metavar='"CMD {} …"', help="Command to run without a shell; {} is replaced by the prompt."
+    ),
+    click.option("--shell", metavar="'… \"$PROMPT\" …'", help="Shell command to run; the prompt is in $PROMPT."),
+    click.option(
+        "--deny-permissions", is_flag=True, help="With -- CMD: deny every permission that the agent asks for."
+    ),
+    click.option("--no-acp-fs", is_flag=True, help="With -- CMD: let the agent access files itself, not over ACP."),
+    concurrency_option("agents"),
     turn_timeout_option,
-    click.option("-c", "--cwd", metavar="DIR", help="Working directory of the agents.  [default: the current one]"),
+    click.option("-c", "--cwd", metavar="DIR", help="Working directory for the agents.  [default: the current one]"),
     click.option(
         "--workspace-dir",
         metavar="DIR",
-        help="A fresh directory per prompt below DIR: prompt-<id>. One that you put there is used as it is.",
+        help="Give each prompt a fresh directory, DIR/prompt-<id>. One that you created yourself is used as is.",
     ),
-    click.option("--fresh-workspaces", is_flag=True, help="Also replace directories that the suite did not make."),
-    click.option("--workspace-template", metavar="DIR|GIT-REPO", help="Content of each fresh directory at the start."),
-    click.option("--workspace-git", is_flag=True, help="Make each fresh directory a git repository of one commit."),
+    click.option("--fresh-workspaces", is_flag=True, help="Also replace directories that the suite did not create."),
+    click.option("--workspace-template", metavar="DIR|GIT-REPO", help="Initial contents of each fresh directory."),
+    click.option("--workspace-git", is_flag=True, help="Make each fresh directory a git repository with one commit."),
     click.option(
         "--keep-workspaces",
         type=click.Choice(["all", "failed", "none"]),
         default="all",
-        help="Which fresh directories to keep; failed: where the agent failed or the result did not pass.",
+        help="Which fresh directories to keep; failed: those whose agent failed or whose result did not pass.",
     ),
     click.option(
         "--isolate",
         is_flag=True,
-        help="A HOME of its own for each session: nothing of your configuration is read, only what logs the agent in.",
+        help="Give each session its own HOME: the agent sees your login, but none of your configuration.",
     ),
-    click.option("--model", metavar="NAME", help="Model of the agent, as its adapter passes it."),
-    click.option("--instructions", metavar="FILE", help="Instructions: become its AGENTS.md, CLAUDE.md, GEMINI.md, …"),
-    click.option("--skill", multiple=True, metavar="DIR", help="A skill: a folder with SKILL.md; repeatable."),
+    click.option("--model", metavar="NAME", help="Model the agent is to use."),
+    click.option(
+        "--instructions", metavar="FILE", help="Instructions for the agent: its AGENTS.md, CLAUDE.md, GEMINI.md, …"
+    ),
+    click.option(
+        "--skill", multiple=True, metavar="DIR", help="Skill for the agent: a folder with SKILL.md; repeatable."
+    ),
     click.option(
         "--mcp",
         metavar="FILE",
-        help='MCP servers, and no others: {"mcpServers": {…}}; ${VAR} is taken from the environment.',
+        help='The only MCP servers to use: {"mcpServers": {…}}; ${VAR} is taken from the environment.',
     ),
     click.option("--overlay", metavar="DIR", help="Files to copy over each fresh workspace."),
-    sandbox_options("Agents", net="host"),
-    click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="Set or pass on a variable; repeatable."),
-    click.option("--clean-env", is_flag=True, help="Pass on only PATH, HOME, LANG and the like, and what --env names."),
+    sandbox_options("agents", net="host"),
+    click.option(
+        "--env",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="Set an environment variable, or pass yours on; repeatable.",
+    ),
+    click.option(
+        "--clean-env", is_flag=True, help="Pass on only PATH, HOME, LANG and the like, plus what --env names."
+    ),
     redact_option,
     click.option(
         "--rate",
         type=Parsed("rate", parse_rate),
         metavar="N/s|N/min",
-        help="Start at most so many agents per unit of time.",
+        help="Start at most this many agents per second or minute.",
     ),
     count_option(
         "--retries",
         least=0,
         default=0,
-        help="Retry a failed start, a timeout or an overloaded provider, with growing pauses.",
+        help="Retry up to N times after a failed start, a timeout or an overloaded provider, with backoff.",
     ),
     click.option(
         "--warm-up/--no-warm-up",
         default=None,
-        help="Let the first agent finish before others start, to set up an empty HOME.  [default: as its schema says]",
+        help="Let the first agent finish before others start, to set up an empty HOME.  [default: set by the schema]",
     ),
-    click.option("--retry-on", type=Parsed("regex", parse_pattern), help="Also retry if the agent prints this."),
-    click.option("--keep-order", is_flag=True, help="Records in input order.  [default: as they finish]"),
+    click.option("--retry-on", type=Parsed("regex", parse_pattern), help="Also retry if the agent's output matches."),
+    click.option("--keep-order", is_flag=True, help="Write records in input order.  [default: as they finish]"),
     click.option(
         "--shard",
         type=Parsed("i/n|slurm|k8s", parse_shard),
         metavar="I/N|slurm|k8s",
-        help="Run only share I of N of the ids; slurm, k8s: that of the array task, of the indexed Job's pod.",
+        help="Run only share I of N of the ids; slurm, k8s: take I and N from the array task or the indexed Job.",
     ),
-    click.option("--max-output", type=Parsed("bytes", parse_size), default="64M", help="Limit of output per prompt."),
+    click.option("--max-output", type=Parsed("bytes", parse_size), default="64M", help="Maximum output per prompt."),
     click.option("-e", "--exit-status", is_flag=True, help="Exit 1 if an agent failed, as jq -e does."),
-    count_option("--max-failures", least=1, help="Stop after N failed agents, with exit 1."),
+    count_option("--max-failures", least=1, help="Stop after N failed agents, and exit 1."),
     click.option(
-        "--keep-going", is_flag=True, help="Go on even if the first five agents fail in the same way.  [default: stop]"
+        "--keep-going",
+        is_flag=True,
+        help="Continue even if the first five agents fail in the same way.  [default: stop]",
     ),
     click.option(
         "--max-cost",
         type=NumberRange(0, min_open=True),
         metavar="USD",
-        help="Start no agent once the whole run has cost this; list prices if the agents report tokens only.",
+        help="Start no more agents once the run has cost this much; at list prices if agents report only tokens.",
     ),
-    count_option("--max-total-tokens", least=1, help="Start no agent once the whole run has used N tokens."),
-    click.option("--label", metavar="NAME", help="Name of the run, in its records and the titles of reports."),
+    count_option("--max-total-tokens", least=1, help="Start no more agents once the run has used N tokens."),
+    click.option("--label", metavar="NAME", help="Name of the run, for its records and the titles of reports."),
     click.option(
         "--retry-failed",
         is_flag=True,
-        help="--resume; also run again what failed, and grade again what graders erred on.",
+        help="Like --resume, but also rerun failed agents and regrade records whose grader erred.",
     ),
-    click.option("--no-sync", is_flag=True, help="Leave it to the system when records of -o FILE reach the disk."),
-    click.option("--dry-run", is_flag=True, help="Print what would be started, and start nothing."),
-    click.option("--force", is_flag=True, help="Let --resume go on with a file of another agent."),
+    click.option("--no-sync", is_flag=True, help="Let the system decide when records of -o FILE reach the disk."),
+    click.option("--dry-run", is_flag=True, help="Print what would be started, without starting it."),
+    click.option("--force", is_flag=True, help="Let --resume continue a file written with another agent."),
     output_option,
     append_options,
-    click.option("--overwrite", is_flag=True, help="With -o: replace the records that the file holds."),
+    click.option("--overwrite", is_flag=True, help="With -o: replace the records that are in the file."),
     click.option("--strict", is_flag=True, help="Stop at the first refused line, failed agent or grader error."),
     progress_option,
 )
 extraction_option: Decorator = click.option(
     "--extract",
     metavar="FILE|NAME",
-    help="Schema to read the agent's output with.  [default: its own; text for --simple and --shell]",
+    help="Schema that reads the agent's output.  [default: that of -s; text for --simple and --shell]",
 )
 
 stop_options: Decorator = combined(
-    click.option("--stop-when-known", is_flag=True, help="Stop once --against or --threshold is decided."),
-    click.option("--against", metavar="FILE", help="Baseline: is this run better or worse?"),
-    click.option("--threshold", type=NumberRange(0.01, 0.99), metavar="RATE", help="Is the pass rate above or below?"),
+    click.option(
+        "--stop-when-known", is_flag=True, help="Stop once the question of --against or --threshold is settled."
+    ),
+    click.option("--against", metavar="FILE", help="Baseline run: is this one better or worse?"),
+    click.option(
+        "--threshold", type=NumberRange(0.01, 0.99), metavar="RATE", help="Is the pass rate above or below RATE?"
+    ),
     click.option(
         "--margin",
         type=NumberRange(0.001, 0.99),
         metavar="D",
-        help="Stop also once it is known to be at most so much worse than --against.",
+        help="Also stop once the run is known to be at most D worse than --against.",
     ),
-    click.option("--fail-if-worse", is_flag=True, help="Exit 1 if it was stopped because it is worse."),
+    click.option("--fail-if-worse", is_flag=True, help="Exit 1 if the run was stopped because it is worse."),
 )
 
 inline_grader_options: Decorator = combined(  # of graders that run beside agents
     grader_option(required=False),
     stream_option,
-    verdict_options(time="Limit of each grader, or of the one of that name, per record; repeatable.  [default: 60000]"),
+    verdict_options(time="Time limit per record, for all graders or for NAME; repeatable.  [default: 60000]"),
     grade_failed_option,
 )
 
@@ -268,18 +291,20 @@ def stop_early(run: PromptRun) -> None:
             "--fail-if-worse": settings.fail_if_worse,
         }
         for option in (option for option, is_given in given.items() if is_given):
-            raise UserError(f"{option} needs --stop-when-known (ae-compare compares whole runs)")
+            raise UserError(f"{option} needs --stop-when-known (to compare whole runs, use ae-compare)")
         return
     if (settings.against is None) == (settings.threshold is None):
-        raise UserError("--stop-when-known needs one of --against FILE and --threshold RATE")
+        raise UserError("--stop-when-known needs either --against FILE or --threshold RATE")
     if settings.margin is not None and settings.against is None:
-        raise UserError("--margin is how much worse than --against FILE it may be: give a baseline, not --threshold")
+        raise UserError(
+            "--margin is how much worse than the baseline a run may be: give --against FILE, not --threshold"
+        )
     if settings.against == "-":
-        raise UserError("--against needs a file: stdin is for prompts")
+        raise UserError("--against needs a file: stdin is read for prompts")
     if not run.grader_plan:
-        raise UserError("--stop-when-known needs a grader: -g GRADER")
+        raise UserError("--stop-when-known needs a grader: add -g GRADER")
     if settings.shard is not None:
-        raise UserError("--stop-when-known looks at all prompts: leave out --shard")
+        raise UserError("--stop-when-known needs all the prompts: leave out --shard")
     run.early_end = stop = early_stop(run)
     run.provenance[STOP_RULE] = stop.rule
 
@@ -307,9 +332,7 @@ def early_stop(run: PromptRun) -> EarlyStop:
 
     run.prompts.total = stop.plan(prompts(), done, written)
     if changed:
-        run.console.say(
-            f"{settings.against}: not compared, because it was asked something else: {first_few(changed, 3)}"
-        )
+        run.console.say(f"{settings.against}: not compared, because the input differs: {first_few(changed, 3)}")
     if run.prompts.total and not stop.comparable:
-        raise UserError(f"{settings.against}: has no graded record of any of these prompts")
+        raise UserError(f"{settings.against}: has no graded record for any of these prompts")
     return stop

@@ -228,5 +228,5 @@ def _refuse_another_k(run: PromptRun, k: int) -> None:
     for id, written in run.output.written.records.items():
         if written.k not in (None, k):
             raise UserError(
-                f"{run.output.name}: its trials of {id} are -k {written.k}; go on with that, or write to another file"
+                f"{run.output.name}: its trials of {id} have -k {written.k}; use that, or write to another file"
             )

@@ -71,9 +71,9 @@ class Follower:
         """Raises UserError if a page or what is followed is something else than a file, or both are one."""
         for name in (page, self.path):
             if os.path.exists(name) and not os.path.isfile(name):
-                raise UserError(f"--follow needs regular files, and {name} is none")
+                raise UserError(f"--follow needs regular files, and {name} is not one")
         if os.path.realpath(self.path) == self.page:
-            raise UserError(f"{page}: is the input too; write to another file")
+            raise UserError(f"{page}: is also the input; write to another file")
 
     def run(self) -> None:
         """Writes pages until nobody writes to the file any more; if it is stopped, a last one that says so.
@@ -153,7 +153,7 @@ def look_at(path: str) -> Seen | None:
     except OSError:
         return None
     if not stat.S_ISREG(found.st_mode):
-        raise UserError(f"--follow needs regular files, and {path} is none")
+        raise UserError(f"--follow needs regular files, and {path} is not one")
     return Seen(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 

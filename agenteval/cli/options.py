@@ -64,7 +64,7 @@ class NumberRange(click.FloatRange):
             self.fail(f"{value} is above 1: write {given / 100:g}", param, ctx)
         number = float(super().convert(value, param, ctx))
         if not isfinite(number):
-            self.fail(f"{value} is not a number to compare with", param, ctx)
+            self.fail(f"{value} is not a finite number", param, ctx)
         return number
 
 
@@ -73,7 +73,7 @@ def parse_size(text: str) -> int:
     scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
     number = whole_number(text if scale == 1 else text[:-1])
     if not number:
-        raise ValueError(f"{text!r} is not a number of bytes, such as 1000000 or 64M")
+        raise ValueError(f"{text!r} is not a size in bytes, such as 1000000 or 64M")
     return number * scale
 
 
@@ -111,12 +111,12 @@ def _remember_stdin(ctx: click.Context, _param: click.Parameter, value: bool) ->
 def _not_beside_stdin(ctx: click.Context, _param: click.Parameter, path: str | None) -> str | None:
     if ctx.meta.get("stdin") and path not in (None, "-"):
         raise click.UsageError(
-            f"--stdin beside {path}: leave out --stdin to read the file, or {path} to read stdin", ctx
+            f"--stdin and {path} exclude each other: leave out --stdin to read the file, or {path} to read stdin", ctx
         )
     return path
 
 
-output_option: Decorator = click.option("-o", "--output", metavar="FILE", help="Write here instead of stdout.")
+output_option: Decorator = click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of stdout.")
 strict_option: Decorator = click.option("--strict", is_flag=True, help="Stop at the first refused line.")
 strict_grading_option: Decorator = click.option(
     "--strict", is_flag=True, help="Stop at the first refused line or grader error."
@@ -127,30 +127,35 @@ progress_option: Decorator = click.option(
     help="Force progress lines on stderr, or turn progress off.  [default: a bar on a terminal]",
 )
 keep_raw_option: Decorator = click.option(
-    "--keep-raw", is_flag=True, help="Keep rawLines and the other raw fields in the result."
+    "--keep-raw", is_flag=True, help="Keep rawLines and the other raw fields in the results."
 )
 
 
 max_steps_option: Decorator = count_option(
-    "--max-steps", least=1, default=100_000, help="Most steps of a trajectory; more are left out, and `errors` says so."
+    "--max-steps",
+    least=1,
+    default=100_000,
+    help="Maximum steps in a trajectory; the rest are left out, and `errors` notes it.",
 )
 agent_arg_option: Decorator = click.option(
     "--agent-arg",
     multiple=True,
     metavar="ARG",
-    help="With -s: one more argument of the agent, such as --model, then opus; repeatable.",
+    help="With -s: one more argument for the agent; repeatable (--agent-arg --effort --agent-arg high).",
 )
 turn_timeout_option: Decorator = click.option(
     "-t",
     "--timeout",
     type=MILLISECONDS,
-    help="Limit per turn: 500ms, 30s, 5m, 2h; a bare number is ms.  [default: that of the schema, else 60000]",
+    help="Time limit per turn: 500ms, 30s, 5m, 2h; a bare number is ms.  [default: the schema's, else 60000]",
 )
 max_line_option: Decorator = click.option(
-    "--max-line", type=Parsed("bytes", parse_size), default="64M", help="Refuse lines that are longer."
+    "--max-line", type=Parsed("bytes", parse_size), default="64M", help="Refuse lines longer than this."
 )
 redact_option: Decorator = click.option(
-    "--no-redact", is_flag=True, help="Keep secrets: values of variables named like one, keys, tokens."
+    "--no-redact",
+    is_flag=True,
+    help="Keep secrets: values of variables with names like API_KEY, and what looks like a key or token.",
 )
 
 
@@ -159,7 +164,7 @@ append_options: Decorator = combined(  # for tools whose records cost money
     click.option(
         "--resume",
         is_flag=True,
-        help="With -o: keep the records that still hold, do what is new or has changed, repair a line cut off.",
+        help="With -o: keep records that are still valid, do what is new or has changed, repair a truncated line.",
     ),
 )
 
@@ -177,12 +182,12 @@ def refuse_without(needed: str, *names: str) -> None:
 
 def concurrency_option(what: str, default: int = 1) -> Decorator:
     """-j: how many of these run at a time."""
-    return count_option("-j", "--concurrency", least=1, default=default, help=f"{what} at a time.")
+    return count_option("-j", "--concurrency", least=1, default=default, help=f"Maximum number of {what} at a time.")
 
 
 def seed_option(of: str) -> Decorator:
     """--seed: the same seed gives the same output."""
-    return count_option("--seed", least=0, default=0, help=f"Seed of the {of}.")
+    return count_option("--seed", least=0, default=0, help=f"Random seed of the {of}.")
 
 
 # --- graders ------------------------------------------------------------------------------------
@@ -196,7 +201,7 @@ def grader_option(*, required: bool) -> Decorator:
         multiple=True,
         required=required,
         metavar="[NAME=]GRADER",
-        help="Executable, Python or JavaScript; repeatable.",
+        help="Executable, Python file or JavaScript module; repeatable.",
     )
 
 
@@ -214,8 +219,8 @@ def checks_grader(
         total, without = len(have), have.count(False)
         source.rewind()
     if without and required:
-        some = f"{without} of {counted(total, 'record')} without checks" if without < total else "no record has checks"
-        raise UserError(f"-g GRADER is missing, and not every record has checks ({some}): name a grader")
+        some = f"{without} of {counted(total, 'record')} have none" if without < total else "no record has checks"
+        raise UserError(f"-g GRADER is missing, and not every record has checks ({some}): name a grader with -g")
     if without and without < total:
         say(f"{counted(without, 'prompt')} without checks: nothing is graded (-g {CHECKS} grades the others)")
     if without or not total:
@@ -234,7 +239,7 @@ def _has_checks(line: bytes) -> bool:
 
 
 stream_option: Decorator = click.option(
-    "--stream", is_flag=True, help="Executables answer line by line: start each once, not once per record."
+    "--stream", is_flag=True, help="Executable graders answer line by line: start each once, not once per record."
 )
 
 
@@ -258,11 +263,11 @@ grader_timeout_option: Decorator = click.option(
     "--timeout",
     type=MILLISECONDS,
     default=60_000,
-    help="Limit of a grader per record: 500ms, 30s, 5m, 2h; a bare number is ms.",
+    help="Time limit per grader and record: 500ms, 30s, 5m, 2h; a bare number is ms.",
 )
 
 
-def verdict_options(*, time: str = "Limit of one grader, where it is not that of -t; repeatable.") -> Decorator:
+def verdict_options(*, time: str = "Time limit for one grader, in place of -t; repeatable.") -> Decorator:
     """How verdicts count, and the limit of a single grader; `time` is the help of that."""
     return combined(
         click.option(
@@ -270,13 +275,13 @@ def verdict_options(*, time: str = "Limit of one grader, where it is not that of
             "weights",
             multiple=True,
             type=Parsed("name=w", parse_weight),
-            help="Weight of a grader in the mean of the scores; repeatable.  [default: 1]",
+            help="Weight of a grader in the mean score; repeatable.  [default: 1]",
         ),
         click.option(
             "--informational",
             multiple=True,
             metavar="NAME",
-            help="Keep the verdict of this grader in `scores`, but do not count it; repeatable.",
+            help="Keep this grader's verdict in `scores` without counting it; repeatable.",
         ),
         click.option(
             "--grader-timeout", "limits", multiple=True, type=Parsed("[name=]time", parse_grader_limit), help=time
@@ -285,10 +290,10 @@ def verdict_options(*, time: str = "Limit of one grader, where it is not that of
 
 
 grade_failed_option: Decorator = click.option(
-    "--grade-failed", is_flag=True, help="Grade what failed agents left, too; by default it does not pass."
+    "--grade-failed", is_flag=True, help="Also grade what failed agents left behind; by default it does not pass."
 )
 
 
 grader_options: Decorator = combined(  # how graders are run; and --no-redact, for their answers
-    stream_option, concurrency_option("Graders"), grader_timeout_option, redact_option
+    stream_option, concurrency_option("graders"), grader_timeout_option, redact_option
 )

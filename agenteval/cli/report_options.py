@@ -29,7 +29,7 @@ def form_option(forms: ReportForms, default: str, *more_names: str) -> Decorator
     def decorate(function: F) -> F:
         function.fill_help = lambda text: text.replace("{forms}", form_list(forms))  # type: ignore[attr-defined]
         other = f"table on a terminal, {default} elsewhere" if "table" in forms.names() else default
-        help_text = f"The form to write.  [default: by the extension of -o, else {other}]"
+        help_text = f"Output format.  [default: by the extension of -o, else {other}]"
         names = ("-f", *more_names, "--format", "form")
         metavar = "FORM" if len(forms.names()) > MOST_FORMS_IN_A_LINE else None
         return click.option(*names, type=click.Choice(forms.names()), metavar=metavar, help=help_text)(function)
@@ -52,8 +52,8 @@ def refuse_ignored(form: str, given: Mapping[str, bool], read_by: Mapping[str, S
     """Raises UserError for an option that was given and that the chosen form does not read."""
     for option, forms in read_by.items():
         if given.get(option) and form not in forms:
-            also = f"-f {forms[0]}" if len(forms) == 1 else f"-f with one of {', '.join(forms)}"
-            raise UserError(f"{option} has no effect on {form}: leave it out, or give {also}")
+            also = f"-f {forms[0]}" if len(forms) == 1 else f"-f {' or '.join(forms)}"
+            raise UserError(f"{option} has no effect with -f {form}: leave it out, or give {also}")
 
 
 def write_results(

@@ -18,11 +18,13 @@ def sandbox_options(what: str, *, net: str) -> Decorator:
             flag_value="",
             type=click.Choice(["", *ENGINES]),
             metavar="[bwrap|podman|docker]",
-            help=f"{what} run behind a wall: they see their own directory, the system and nothing else.",
+            help=f"Run {what} in a sandbox: they see their own directory, the system and nothing else.",
         ),
-        click.option("--sandbox-net", type=click.Choice(NETWORKS), help=f"Network behind it.  [default: {net}]"),
-        click.option("--sandbox-image", metavar="IMAGE", help="Image to run in, for podman and docker."),
-        click.option("--sandbox-read", multiple=True, metavar="PATH", help="What they may read besides; repeatable."),
+        click.option("--sandbox-net", type=click.Choice(NETWORKS), help=f"Network in the sandbox.  [default: {net}]"),
+        click.option("--sandbox-image", metavar="IMAGE", help="Container image to run in, for podman and docker."),
+        click.option(
+            "--sandbox-read", multiple=True, metavar="PATH", help="Further file or directory they may read; repeatable."
+        ),
     )
 
 

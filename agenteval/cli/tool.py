@@ -28,7 +28,7 @@ from agenteval.streams.files import replace_stdout
 
 ADAPTERS = os.path.join(os.path.dirname(HERE), "adapters", "schemas")
 EXIT_STATUS = {
-    0: "success; also if the reader of a pipe has closed it, as in `| head -1`",
+    0: "success, also when the reader of the pipe closes it early, as in `| head -1`",
     1: "finished, but some lines were refused; they are reported",
     2: "usage or configuration error; nothing was run",
     130: "interrupted (Ctrl-C); 143 terminated",
@@ -91,7 +91,7 @@ class Tool(click.Command):
         except Exception as error:
             if "--debug" in args:
                 raise
-            internal = f"internal error: {type(error).__name__}: {error} (--debug shows where)"
+            internal = f"internal error: {type(error).__name__}: {error} (rerun with --debug for a traceback)"
             say(describe_system_error(error) or internal)
             return FAILED
         finally:
@@ -110,7 +110,7 @@ class Tool(click.Command):
         own, command = (args[: args.index("--")], args[args.index("--") + 1 :]) if "--" in args else (args, None)
         if command and (meant := _without_mistake(own, command)):
             line = shlex.join([self.name or "ae", *meant])
-            raise click.UsageError(f"-- {command[0]}: after -- comes the agent's command: {line}", ctx)
+            raise click.UsageError(f"-- {command[0]}: what follows -- is the agent's command: {line}", ctx)
         try:
             rest = super().parse_args(ctx, list(own))
         except click.UsageError as error:
@@ -167,7 +167,7 @@ def _extra_words(name: str, args: list[str], message: str) -> str:
     at = args.index(first) if first in args else len(args)
     if first == "{}" and "--simple" in args[:at]:
         line = shlex.join([name, *args[: at - 1], f"{args[at - 1]} {' '.join(args[at:])}"])
-        return f"{first}: put the command of --simple in quotes: {line}"
+        return f"{first}: put quotes around the command of --simple: {line}"
     if re.fullmatch(r"[\w-]+", first) and os.path.isfile(os.path.join(ADAPTERS, f"{first}.json")):
         return f"{first}: name an agent with -s: {shlex.join([name, *args[:at], '-s', *args[at:]])}"
     return f"{message}: put -- before the agent's command: {shlex.join([name, *args[:at], '--', *args[at:]])}"
@@ -257,7 +257,7 @@ def tool(name: str, *, exit_status: Mapping[int, str] | None = None) -> Callable
         made.exit_status = {**EXIT_STATUS, **getattr(function, "exit_status", {}), **(exit_status or {})}
         made.takes_command = getattr(function, "takes_command", False)
         made.fill_help = getattr(function, "fill_help", str)
-        click.option("--debug", is_flag=True, help="Trace on stderr what is done; show tracebacks.")(made)
+        click.option("--debug", is_flag=True, help="Log each step on stderr, and show tracebacks.")(made)
         click.version_option(__version__, message="%(prog)s %(version)s")(made)
         return made
 

@@ -341,7 +341,7 @@ def _refuse_input_as_output(path: str | None, inputs: Sequence[Source]) -> None:
         return
     for source in inputs:
         if source.regular and os.path.samestat(target, os.fstat(source.fd)):
-            raise UserError(f"{path or source.name}: is the input too; write to another file")
+            raise UserError(f"{path or source.name}: is also the input; write to another file")
 
 
 # --- a file that other programs touch -----------------------------------------------------------

@@ -445,7 +445,7 @@ def test_draw_tick_read_and_hold_against(tmp_path: Path) -> None:
     (tmp_path / "calibration.md").write_bytes("".join(sections).replace("\n", "\r\n").encode())
 
     done = calibrate("--read", "calibration.md", "-o", "labels.jsonl", cwd=tmp_path).expect(0)
-    done.says("1 of 7 records have no tick: left out")
+    done.says("1 of 7 records have no tick and were left out")
     labels = read(tmp_path / "labels.jsonl")
     assert [(label["id"], label["pass"]) for label in labels] == list(
         zip(ODD_IDS[:6], [True, False, None, True, False, True], strict=True)

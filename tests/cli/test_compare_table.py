@@ -132,7 +132,7 @@ def test_ten_runs_fit_a_screen_of_fifty_lines(columns: int, tmp_path: Path) -> N
     alone = run("ae-compare", *chosen[:2], *chosen[-2:], "-f", "table", cwd=tmp_path).expect(0)
     assert done.stdout == alone.stdout and done.stdout.startswith("WORSE  ")
     for pair, message in (
-        (("x", "9.jsonl"), "--pair x: no such run; there are agent 0"),
+        (("x", "9.jsonl"), "--pair x: no such run; the runs are agent 0"),
         (("9.jsonl",) * 2, "name two"),
     ):
         refused = run("ae-compare", *chosen, "--pair", *pair, cwd=tmp_path)

@@ -110,7 +110,7 @@ def test_failed_agents_and_grader_errors_count() -> None:
 def test_what_is_not_known_does_not_pass(name: str) -> None:
     records = [{key: value for key, value in record.items() if key != "timing"} for record in RESULTS]
     done = gate("--max", f"{name}=1e9", records=records).expect(1)
-    assert re.match(rf"FAIL  {name} ≤ (\$?1,000,000,000|1,000,000 s): not known \(", done.stdout)
+    assert re.match(rf"FAIL  {name} ≤ (\$?1,000,000,000|1,000,000 s): unknown \(", done.stdout)
 
 
 @pytest.mark.parametrize("records", [[], [{"id": "a", "output": "x"}], [FAILED], [ERRED]])
@@ -151,7 +151,7 @@ def test_trials_are_estimated_without_bias_and_clustered() -> None:
     two = sum(pass_exp(4, passed, 2) or 0 for passed in PASSES) / 4
     assert f" {two:.3g} ≥ 0.7 (over 4 prompts, all graded; " in lines[1]
     assert " 0.5 ≥ 0.5 (over 4 prompts, " in lines[2] and " 1 ≥ 1 (over 4 prompts, " in lines[3]
-    assert lines[4] == "FAIL  pass@5 ≥ 0: not known (no prompt has 5 graded trials)"
+    assert lines[4] == "FAIL  pass@5 ≥ 0: unknown (no prompt has 5 graded trials)"
     wilson = "0.5699"  # the lower bound if 16 trials were independent
     assert wilson not in lines[0]
 
@@ -296,7 +296,7 @@ def test_records_with_one_id_are_reported(tmp_path: Path) -> None:
     graded = {"id": "a", "output": "x", "score": {"pass": True, "score": 1.0}}
     file = write(tmp_path / "graded.jsonl", graded, graded, graded | {"id": "b"})
     done = run("ae-gate", file.name, "--min", "passRate=0.5", cwd=tmp_path).expect(0)
-    done.says("graded.jsonl: 1 record with the id of an earlier one: a; each counts")
+    done.says("graded.jsonl: 1 record with the id of an earlier one: a; all are counted")
 
 
 def test_units_and_as_many_digits_as_tell_the_figure_from_its_limit() -> None:
@@ -310,7 +310,7 @@ def test_units_and_as_many_digits_as_tell_the_figure_from_its_limit() -> None:
         "pass  p90 27.6 s ≤ 1m 30s",
         "FAIL  costUsd $20.0004 ≤ $20",
         "pass  costUsd $20 ≤ $1,000",
-        "FAIL  tokens ≤ 5: not known",
+        "FAIL  tokens ≤ 5: unknown",
         "pass  errors 0 ≤ 2",
     ]
 

@@ -56,7 +56,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / ".hidden").write_text("mine")
     refused = run("ae", "init", "full", cwd=tmp_path).expect(2)
-    assert refused.stderr == "ae init: full: is not empty; name a new or an empty directory\n"
+    assert refused.stderr == "ae init: full: is not empty; name a new or empty directory\n"
     (tmp_path / "file").write_text("mine")
     assert "is a file" in run("ae", "init", "file", cwd=tmp_path).expect(2).stderr
     assert written(tmp_path) == {"full/.hidden": 0, "file": 0}

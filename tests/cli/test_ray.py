@@ -39,7 +39,7 @@ PROMPTS = [{"id": f"p{number}", "input": f"question {number}", "hint": "question
     ("args", "says"),
     [
         ([], "give a filter after --"),
-        (["--", "ae-run", "-o", "x"], "-o of ae-run would act on the nodes: put it before --"),
+        (["--", "ae-run", "-o", "x"], "-o after -- would act on the nodes: put it before --"),
         (["--", "ae-run", "--shard=1/2"], "ae-ray shares the records out"),
         (
             ["--", "ae-run", "prompts.jsonl", "--shell", "true"],

@@ -51,16 +51,16 @@ def test_the_extension_chooses_the_form_of_a_summary(name: str, starts: str, fil
 @pytest.mark.parametrize(
     ("form", "option", "meant"),
     [
-        ("jsonl", "--by category", "give -f with one of table, markdown, html, junit, parquet"),
+        ("jsonl", "--by category", "give -f table or markdown or html or junit or parquet"),
         ("csv", "--by category", "--by has no effect on csv"),
         ("jsonl", "--raw-csv", "leave it out, or give -f csv"),
         ("csv", "--limit 3", "give -f html"),
         ("table", "--no-trajectories", "give -f html"),
-        ("html", "--all", "give -f with one of markdown, sft, dpo"),
-        ("junit", "--sort time", "give -f with one of table, markdown, csv, jsonl, html"),
-        ("csv", "--group-by reason", "give -f with one of table, markdown"),
+        ("html", "--all", "give -f markdown or sft or dpo"),
+        ("junit", "--sort time", "give -f table or markdown or csv or jsonl or html"),
+        ("csv", "--group-by reason", "give -f table or markdown"),
         ("sft", "--against graded.jsonl", "give -f dpo"),
-        ("csv", "--for trl", "give -f with one of sft, dpo"),
+        ("csv", "--for trl", "give -f sft or dpo"),
     ],
 )
 def test_an_option_that_the_form_ignores(form: str, option: str, meant: str, file: Path) -> None:

@@ -164,7 +164,7 @@ def test_results_that_nobody_graded_say_what_to_do() -> None:
 
 def test_records_that_disagree_are_told(tmp_path: Path) -> None:
     other = question("d", 1, 1, 1, metadata={"search_mode": "research"})
-    found = evaluated(records=[*GOOD, other], says="the records do not agree on search_mode (evaluation, research")
+    found = evaluated(records=[*GOOD, other], says="the records disagree on search_mode (evaluation, research")
     assert found["metadata"]["search_mode"] is None
     assert evaluated("--meta", "search_mode=both", records=[*GOOD, other])["metadata"]["search_mode"] == "both"
 

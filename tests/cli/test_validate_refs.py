@@ -89,7 +89,7 @@ def test_prompts_without_a_reference_are_counted(tmp_path: Path) -> None:
     for path, stdin in ((write(tmp_path / "prompts.jsonl", *given), None), ("-", jsonl(*given))):
         done = run("ae-validate-refs", path, "-g", "ae-grader-hint", stdin=stdin, cwd=tmp_path).expect(0)
         assert done.ids == ["a", "b"], done
-        done.says("2 prompts have no reference: not validated")
+        done.says("2 prompts have no reference, and were not validated")
 
 
 def test_prompts_of_which_none_has_a_reference_are_not_valid(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def test_results_as_a_pilot(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ([], "stdin: no record is graded: grade it with ae-grade, or give --pass-rate"),
+        ([], "stdin: no record is graded; grade them with ae-grade, or give --pass-rate"),
         (["--pass-rate", "0.5", "--detect", "0.6"], "smaller --detect"),
         (["empty", "--pass-rate", "0.5"], "no record is graded"),
         (["empty", "empty", "empty"], "at most two"),

@@ -1,4 +1,4 @@
-"""ae-grader-checks: does the answer pass the checks that its prompt carries?"""
+"""ae-grader-checks: does the answer pass the checks in its prompt?"""
 
 import os
 from collections.abc import Sequence
@@ -32,13 +32,13 @@ from agenteval.wire.records import Record
 @click.option(
     "--model",
     metavar="NAME",
-    help=f"The judge of `judge` checks.  [default: ${MODEL_VARIABLE}, else {DEFAULT_MODEL}]",
+    help=f"Model that judges `judge` checks.  [default: ${MODEL_VARIABLE}, else {DEFAULT_MODEL}]",
 )
-@click.option("--offline", is_flag=True, help="Judge by rules, without a model, a key or a network.")
-@click.option("--temperature", type=NumberRange(0, 2), default=0.1, metavar="X", help="Of the judge.")
-@click.option("--timeout", type=MILLISECONDS, default=50_000, help="Limit of the judge per record.")
-@concurrency_option("Records", default=4)
-@sandbox_options("Commands", net="none")
+@click.option("--offline", is_flag=True, help="Judge by rules, without a model, key or network.")
+@click.option("--temperature", type=NumberRange(0, 2), default=0.1, metavar="X", help="Temperature of the judge.")
+@click.option("--timeout", type=MILLISECONDS, default=50_000, help="Time limit for the judge, per record.")
+@concurrency_option("records", default=4)
+@sandbox_options("commands", net="none")
 @output_option
 def main(
     path: str | None,
@@ -54,7 +54,7 @@ def main(
     output: str | None,
     debug: bool,
 ) -> int:
-    """Grade answers by the checks that their prompts carry, without any code.
+    """Grade answers by the checks in their prompts, without any code.
 
     A prompt's `checks` is a list of objects with a `type`:
 
@@ -69,17 +69,17 @@ def main(
       file-exists                    path
       file-contains                  path, and value or regex
       command                        run, timeout, tests (in a copy of the workspace)
-      harbor                         tests, timeout, workdir, image, solution (of a Harbor task; the reward decides)
+      harbor                         tests, timeout, workdir, image, solution (for a Harbor task; the reward decides)
       max-duration                   value (30s)
       max-tokens, max-cost           value
-      judge                          rubric, threshold (one call for all of a record)
+      judge                          rubric, threshold (one call for all judge checks of a record)
       group                          checks, threshold (share that must pass)
 
-    Each may have `name`, `weight` (1), `required` (true) and `ignoreCase` (false). A record passes if all
-    required checks pass; the score is the share of checks that pass, by weight. `outcome.checks` has each
-    with its reason. A record without checks, or with one that is wrong, is a grader error.
+    Each may have `name`, `weight` (1), `required` (true) and `ignoreCase` (false). A record passes if all required
+    checks pass; the score is the weighted share of checks that pass. `outcome.checks` lists each with its reason. A
+    record without checks, or with an invalid one, is a grader error.
 
-    Where every prompt has checks, ae-capture, ae-trials and ae-grade use this grader if -g is left out.
+    If every prompt has checks, ae-capture, ae-trials and ae-grade use this grader when -g is left out.
 
     Examples:
       ae-capture prompts.jsonl -s claude --workspace-dir ws -o results.jsonl

@@ -17,21 +17,25 @@ from agenteval.processes.supervisor import ProcessSupervisor
 
 @tool("ae-grader-git", exit_status=OF_GRADING)
 @input_argument("RECORDS")
-@click.option("--command", metavar="SH", help="Shell command that must succeed in a copy, such as the test suite.")
+@click.option(
+    "--command",
+    metavar="SH",
+    help="Shell command that must succeed in a copy of the directory, such as the test suite.",
+)
 @click.option(
     "--command-timeout",
     type=MILLISECONDS,
     default=50_000,
-    help="Limit of the command; one that takes longer does not count as success.",
+    help="Time limit for the command; one that takes longer does not succeed.",
 )
 @click.option(
     "--tests",
     metavar="DIR",
-    help="Hidden tests, copied over the copy before the command runs; {id} and {FIELD} stand for the record's.",
+    help="Hidden tests to add to the copy before the command runs; {id} and {FIELD} are replaced from the record.",
 )
 @click.option("--require", multiple=True, metavar="FILE", help="A file that must exist afterwards; repeatable.")
-@click.option("--allow-unchanged", is_flag=True, help="Pass also if no file was changed.")
-@sandbox_options("Commands", net="none")
+@click.option("--allow-unchanged", is_flag=True, help="Also pass if no file was changed.")
+@sandbox_options("commands", net="none")
 @output_option
 def main(
     path: str | None,
@@ -47,17 +51,17 @@ def main(
 ) -> int:
     """Grade what an agent did to its working directory, as git sees it.
 
-    Looks at the record's `cwd`: files created, changed and deleted. A workspace of --workspace-git is
-    compared with what the agent found, of which the suite keeps a list outside of it (DIR/.agenteval):
-    whatever the agent commits, resets or ignores counts. Any other repository is compared with its last
-    commit. New files that a .gitignore covered at the start do not count, nor do __pycache__ and the like.
-    Passes if something changed and every check holds; the score is the share of checks that hold. The files
-    are in `outcome`, with the command's exit code and the end of its output.
+    Looks at the record's `cwd`: files created, changed and deleted. A workspace made with --workspace-git is compared
+    with what the agent found there, which the suite records outside of it (DIR/.agenteval), so whatever the agent
+    commits, resets or ignores still counts. Any other repository is compared with its last commit. New files that a
+    .gitignore covered at the start do not count, nor do __pycache__ and the like. A record passes if something
+    changed and every check passes; the score is the share of checks that pass. `outcome` lists the files, with the
+    command's exit code and the end of its output.
 
-    --command runs in a copy of the directory, which is removed afterwards: neither the evidence nor what the
-    next grader sees is changed. AE_ID has the record's id, AE_RECORD the path of a file with the record.
-    With --sandbox it sees that copy, the system and its own program, and nothing else: it may run code
-    of the agent's. A directory that is gone, or that a later run has used again, cannot be judged: a grader error.
+    --command runs in a copy of the directory, which is removed afterwards, so neither the evidence nor what the next
+    grader sees is changed. AE_ID holds the record's id, AE_RECORD the path of a file with the record. The command may
+    run code that the agent wrote: with --sandbox it sees only that copy, the system and its own program. A directory
+    that is gone, or that a later run has reused, cannot be judged: that is a grader error.
 
     Examples:
       ae-grade results.jsonl -g ae-grader-git
@@ -67,11 +71,11 @@ def main(
       ae-grade results.jsonl -g "hidden=ae-grader-git --tests tests/{id} --command 'pytest -q tests'"
     """
     if tests is not None and command is None:
-        raise UserError("--tests needs --command: the command that runs the tests")
+        raise UserError("--tests needs --command, to run the tests")
     if tests is not None and not FIELD.search(tests) and not os.path.isdir(tests):
         raise UserError(f"--tests {tests}: no such directory")
     if sandbox is not None and command is None:
-        raise UserError("--sandbox needs --command: the command that runs behind it")
+        raise UserError("--sandbox needs --command, to run in the sandbox")
     wall = sandbox_of_graders(sandbox, sandbox_net, sandbox_image, sandbox_read)
     forget_repository(os.environ)  # of a hook that we may run in
     processes = ProcessSupervisor()

@@ -11,16 +11,16 @@ from agenteval.grading.serve import answer_all
 
 @tool("ae-grader-hint", exit_status=OF_GRADING)
 @input_argument("RECORDS")
-@click.option("--exact", is_flag=True, help="The output must equal the hint, but for surrounding space.")
-@click.option("--regex", is_flag=True, help="The hint is a regular expression to be found in the output.")
-@click.option("--case", is_flag=True, help="Upper and lower case differ.  [default: they are the same]")
+@click.option("--exact", is_flag=True, help="The output must equal the hint, apart from surrounding whitespace.")
+@click.option("--regex", is_flag=True, help="The hint is a regular expression to search for in the output.")
+@click.option("--case", is_flag=True, help="Match upper and lower case.  [default: ignore case]")
 @click.option("-i", "--ignore-case", is_flag=True, hidden=True, expose_value=False)  # of earlier versions
 @output_option
 def main(path: str | None, output: str | None, debug: bool, **options: bool) -> int:
     """Grade whether the output contains the hint.
 
-    Reads grader inputs, one JSON object per line, and answers each with one grader result. A record
-    that has no `hint` cannot be judged: a grader error, which names a field that may be meant (`expected`).
+    Reads grader inputs, one JSON object per line, and answers each with one grader result. A record without a `hint`
+    cannot be judged: that is a grader error, which suggests a field that may be meant (`expected`).
 
     Examples:
       ae-grade results.jsonl -g ae-grader-hint

@@ -54,19 +54,23 @@ def open_models(names: Sequence[str], patience: float, retries: int) -> list[Mod
     "--model",
     multiple=True,
     metavar="NAME",
-    help=f"The judge; repeat it for several.  [default: ${MODEL_VARIABLE}, else {DEFAULT_MODEL}]",
+    help=f"Model to judge with; repeat it for several judges.  [default: ${MODEL_VARIABLE}, else {DEFAULT_MODEL}]",
 )
-@click.option("--offline", is_flag=True, help="Judge by rules, without a model, a key or a network.")
-@click.option("--prompt", metavar="FILE", help="How to judge, in place of the bundled instructions.")
+@click.option("--offline", is_flag=True, help="Judge by rules, without a model, key or network.")
+@click.option("--prompt", metavar="FILE", help="Instructions for the judge, in place of the bundled ones.")
 @click.option("--rubric", metavar="FILE|TEXT", help="Further criteria, added to the prompt.")
 @click.option(
     "--threshold", type=NumberRange(0, 1), default=0.75, metavar="X", help="Lowest overall score that passes."
 )
 @click.option(
-    "--temperature", type=NumberRange(0, 2), default=0.1, metavar="X", help="Not sent to models that refuse it."
+    "--temperature",
+    type=NumberRange(0, 2),
+    default=0.1,
+    metavar="X",
+    help="Temperature; not sent to models that refuse it.",
 )
-@concurrency_option("Requests", default=4)
-@click.option("--cache", metavar="DIR", help="Cache verdicts here; a case that was judged before costs nothing.")
+@concurrency_option("requests", default=4)
+@click.option("--cache", metavar="DIR", help="Cache verdicts in DIR; a case that was judged before costs nothing.")
 @click.option(
     "--price", multiple=True, metavar="[MODEL=]IN/OUT", help="Dollars per million tokens, for cost_usd; repeatable."
 )
@@ -74,9 +78,9 @@ def open_models(names: Sequence[str], patience: float, retries: int) -> list[Mod
     "--timeout",
     type=MILLISECONDS,
     default=50_000,
-    help="Limit per record, retries included (one attempt gets half of it); must be below -t of ae-grade.",
+    help="Time limit per record, retries included (one attempt gets half of it); must be below ae-grade's -t.",
 )
-@count_option("--retries", least=0, default=4, help="Further attempts after a 429, a 5xx or a timeout.")
+@count_option("--retries", least=0, default=4, help="Number of retries after a 429, a 5xx or a timeout.")
 @click.option("--any-model", is_flag=True, help="Accept a verdict even if the server used another model.")
 @output_option
 def main(
@@ -96,21 +100,22 @@ def main(
     output: str | None,
     debug: bool,
 ) -> int:
-    """Grade answers with a model as the judge: overall score, accuracy, completeness, relevance, reasoning.
+    """Grade answers with a model as judge: overall score, accuracy, completeness, relevance, reasoning.
 
     The judge sees the question (`input`, else `question`), the answer (`output`, or `answer` if the output is a JSON
     object that has one), its sources and the record's `reference` and `hint`, fenced so that an answer cannot give
-    instructions. A --prompt that names {{sources}}, {{reference}}, {{hint}}, {{rubric}}, {{trajectory}} or {{metadata}}
-    gets exactly these. A record's own `rubric` takes precedence over --rubric.
-    The overall score is the score. Needs OPENAI_API_KEY; OPENAI_BASE_URL names any other server of that API (one on
-    this machine needs no key). Rate limits, server errors and timeouts are retried; Retry-After is honoured.
+    instructions. A --prompt that names {{sources}}, {{reference}}, {{hint}}, {{rubric}}, {{trajectory}} or
+    {{metadata}} gets exactly these. A record's own `rubric` takes precedence over --rubric. The overall score becomes
+    the record's score. The judge needs OPENAI_API_KEY; OPENAI_BASE_URL names any other server with that API (one on
+    this machine needs no key). Requests are retried after rate limits, server errors and timeouts; Retry-After is
+    honoured.
 
     Scores, models, tokens and cost are in `outcome`; cost_usd is null without --price. A judge whose reply cannot be
-    read is asked once more. A verdict that cannot be read then, has scores outside 0 to 1 or comes from another model
-    is an error, not a zero. With several judges the score is their mean, and the answer passes if more than half of
-    them pass it; each is in outcome.judges, their agreement in outcome.agreement. With --cache, a verdict given before
-    is marked `cached`, shows the tokens of then, and costs 0. --offline needs no model, key or network: rules compare
-    words, which says little about truth.
+    read is asked once more. A verdict that still cannot be read, has scores outside 0 to 1 or comes from another
+    model is an error, not a zero. With several judges the score is their mean, and the answer passes if more than
+    half of them pass it; outcome.judges lists each, outcome.agreement their agreement. With --cache, a verdict given
+    before is marked `cached`, shows the tokens it used then, and costs 0. --offline needs no model, key or network:
+    rules compare words, which says little about truth.
 
     Examples:
       ae-grade results.jsonl -g judge=ae-grader-judge
@@ -120,7 +125,7 @@ def main(
     """
     names = model or (os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL,)
     if offline and model:
-        raise UserError("--offline judges by rules, without a model: leave --model out")
+        raise UserError("--offline judges by rules, without a model: leave out --model")
     if len(set(names)) < len(names):
         raise UserError("--model: give each judge once; the same model twice is one opinion")
     instructions = instructions_from(prompt, rubric)

@@ -1,4 +1,4 @@
-"""ae-grader-sources: does the answer use the expected sources, and at which ranks?"""
+"""ae-grader-sources: does the answer use the expected sources, and how high does it rank them?"""
 
 import click
 
@@ -24,7 +24,7 @@ from agenteval.grading.sources import grade_sources
     default=0.0,
     show_default=False,
     metavar="R",
-    help="Share of the expected sources that must be found to pass; 1 is all.  [default: any one]",
+    help="Share of the expected sources that must be found to pass; 1 means all.  [default: any one]",
 )
 @click.option(
     "--page-tool",
@@ -46,21 +46,21 @@ def main(
     """Grade whether an answer uses the expected sources: hit rate, MRR and more, by rules alone.
 
     The expected sources are `expected_sources`, at the top level of the record or in its metadata: a list of
-    titles (or of objects with `title` or `url`), or one title. A record without them is a grader error, not a
-    pass: an expectation that got lost would raise the hit rate unnoticed.
+    titles (or of objects with `title` or `url`), or one title. A record without them is a grader error, not a pass: a
+    lost expectation would raise the hit rate unnoticed.
 
-    The sources of an answer, best first, are the record's `sources_used` or `sources`; else, if `output` is or
-    ends with a JSON object, those of that object; else the pages read. An empty list means that the answer
-    cites nothing. --from answer uses only the first two, --from trajectory only the pages read: calls of page
-    tools that completed, in order, by the title in the tool's output, else in its input.
+    The sources of an answer, best first, are the record's `sources_used` or `sources`; else, if `output` is or ends
+    with a JSON object, those in that object; else the pages read. An empty list means that the answer cites nothing.
+    --from answer uses only the first two, --from trajectory only the pages read: calls of page tools that completed,
+    in order, by the title in the tool's output, else in its input.
 
-    Two titles are the same page if they differ only in
+    Two titles mean the same page if they differ only in
       case, surrounding or repeated spaces, underscores for spaces
       typographic dashes, apostrophes and quotation marks; composed or decomposed accents
-      percent-encoding; being a link (wiki/Title, https://en.wikipedia.org/wiki/Title#Section)
+      percent-encoding; or being a link (wiki/Title, https://en.wikipedia.org/wiki/Title#Section)
       a trailing "(disambiguation)"
       a redirect that occurred in this run: the agent asked for "Nudging" and got "Nudge theory"
-    Nothing else: "Behavior" is not "Behaviour", a plural is not its singular. Duplicates count once.
+    Nothing else matches: "Behavior" is not "Behaviour", a plural is not its singular. Duplicates count once.
 
     In `outcome`, over all sources or the first N (--k):
       hit_rate   1 if any expected source is found, else 0; its mean is the hit rate
@@ -69,7 +69,7 @@ def main(
       recall     share of the expected sources that are found
       ndcg       binary gains discounted by log2(rank + 1), relative to the best order
       found, expected, sources (titles), ranks (expected title to rank or null), k
-    pass means a hit and score is mrr: the pass rate of a file is its hit rate, its mean score the MRR.
+    pass means a hit, and score is mrr: the pass rate of a file is its hit rate, and its mean score the MRR.
 
     Examples:
       ae-grade results.jsonl -g ae-grader-sources

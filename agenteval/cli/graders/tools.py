@@ -1,4 +1,4 @@
-"""ae-grader-tools: were the right tools called, in order, without a failure, and does the output match a schema?"""
+"""ae-grader-tools: were the right tools called, in order and without failures, and does the output match a schema?"""
 
 from typing import Any
 
@@ -36,18 +36,20 @@ def parse_required(text: str) -> Amount:
     "required",
     multiple=True,
     type=Parsed("name[=n]", parse_required),
-    help="A tool that must be called, once or N times at least; repeatable.",
+    help="A tool that must be called at least once, or N times; repeatable.",
 )
 @click.option(
     "--max", "limits", multiple=True, type=Parsed("name=n", parse_amount), help="At most N calls of a tool; repeatable."
 )
 @click.option("--forbid", multiple=True, metavar="NAME", help="A tool that must not be called; repeatable.")
+@click.option("--skill", "skills", multiple=True, metavar="NAME", help="A skill that must be loaded; repeatable.")
 @click.option(
-    "--skill", "skills", multiple=True, metavar="NAME", help="A skill that must be loaded; see below.  Repeatable."
+    "--no-skill", "no_skills", multiple=True, metavar="NAME", help="A skill that must not be loaded; repeatable."
 )
-@click.option("--no-skill", "no_skills", multiple=True, metavar="NAME", help="A skill that must not be; repeatable.")
-@click.option("--order", "ordered", is_flag=True, help="The required tools must first be called in the order given.")
-@click.option("--allow-errors", is_flag=True, help="Tool calls may fail.  [default: none may]")
+@click.option(
+    "--order", "ordered", is_flag=True, help="The first calls of the required tools must be in the given order."
+)
+@click.option("--allow-errors", is_flag=True, help="Allow tool calls to fail.  [default: none may]")
 @click.option("--json-schema", metavar="FILE", help="The output must be JSON that matches this JSON Schema.")
 @output_option
 def main(
@@ -60,27 +62,27 @@ def main(
     debug: bool,
     **given: Any,
 ) -> int:
-    """Grade how an agent worked: the tools that it called, and the structure of its output.
+    """Grade how an agent worked: the tools it called, and the structure of its output.
 
-    Passes when every check holds; the score is the share of checks that hold, the reasoning names those
-    that do not. Each --require, --max, --forbid, --skill, --no-skill, --order and --json-schema is a check,
-    and that no tool call failed is one unless --allow-errors is given.
+    A record passes if every check passes; the score is the share of checks that pass, and the reasoning names the
+    others. Each --require, --max, --forbid, --skill, --no-skill, --order and --json-schema is a check. So is that no
+    tool call failed, unless --allow-errors is given.
 
     NAME is a tool's name as in the trajectory; * matches anything, as in a shell ('mcp__*__search').
     A call that failed counts for --max and --forbid, but not for --require (--min is the same option). A
     call that was never answered counts as called.
 
-    --skill: a call of a skill tool with that name (claude's Skill), or any read of skills/NAME/SKILL.md. Where
-    a prompt has "shouldTrigger": false in its metadata, the skill must not be loaded; ae-format then shows
-    precision and recall.
+    --skill: a call of a skill tool with that name (claude's Skill), or any read of skills/NAME/SKILL.md. If a prompt
+    has "shouldTrigger": false in its metadata, the skill must not be loaded; ae-format then shows precision and
+    recall.
 
-    --json-schema checks the JSON that the output is, or the object that it ends with. What the schema
-    refers to must be in its file. It needs the package jsonschema, which the extra `schema` installs.
+    --json-schema checks the output, which must be JSON or end with a JSON object. The schema may refer only to parts
+    of its own file. This needs the jsonschema package: pip install 'agenteval[schema]'.
 
-    In `outcome`: calls (tool to number of calls), missing (required tools not called, or not often enough),
-    failed (tools of the calls that failed), checks (how many), broken (those that do not hold, in words) and,
-    with --json-schema, structure (how the output differs), with --skill, skills and skillTriggered. A record
-    without a trajectory is a grader error.
+    `outcome` holds calls (tool to number of calls), missing (required tools not called, or not often enough), failed
+    (tools whose calls failed), checks (how many), broken (those that did not pass, in words) and, with --json-schema,
+    structure (how the output differs), with --skill, skills and skillTriggered. A record without a trajectory is a
+    grader error.
 
     Examples:
       ae-grade results.jsonl -g "ae-grader-tools --require wikipedia_search --min Read=2 --order"
@@ -98,7 +100,7 @@ def main(
     if json_schema:
         rules = rules._replace(structure=load_structure(json_schema))
     if both := sorted({*skills} & {*no_skills}):
-        raise UserError(f"--skill {both[0]} and --no-skill {both[0]}: which of them?")
+        raise UserError(f"--skill {both[0]} and --no-skill {both[0]} contradict each other: give one of them")
 
     def grade(record: Record) -> Record:
         if not (skills or no_skills):

@@ -14,7 +14,7 @@ from agenteval.streams.output import Output
 from agenteval.streams.text import as_lines, clip, pad, pretty_json, terminal_columns
 
 WIDEST = 44  # width of a column in a pipe; a longer cell shifts the rest of its line
-TITLES = ("ADAPTER", "TRAJECTORY", "TRIED ON", "WHAT IT IS")
+TITLES = ("ADAPTER", "TRAJECTORY", "TESTED WITH", "WHAT IT IS")
 
 
 class AdapterEntry(msgspec.Struct, rename="camel"):
@@ -32,14 +32,14 @@ class AdapterEntry(msgspec.Struct, rename="camel"):
 @click.argument(
     "name", metavar="[NAME]", required=False, type=Names(lambda: {entry.name: summary_of(entry) for entry in entries()})
 )
-@click.option("--json", "as_json", is_flag=True, help="The list, or the entry of NAME, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the list, or the entry of NAME, as JSON.")
 @output_option
 def main(name: str | None, as_json: bool, output: str | None, debug: bool) -> int:
     """List the adapter schemas that come with the suite, or print one to start your own from.
 
-    Without a NAME: each adapter, what its trajectories have (full: thoughts and tool calls; or
-    messages-only), the program and version it was tried on, and what it is for. In a terminal a line
-    is cut to its width, in a pipe it is not. With a NAME: its schema file. `ae-run -s NAME` uses it.
+    Without a NAME: each adapter, what its trajectories contain (full: thoughts and tool calls; or messages-only), the
+    program and version it was tested with, and what it is for. On a terminal, lines are cut to its width; in a pipe
+    they are not. With a NAME: that adapter's schema file. `ae-run -s NAME` uses it.
 
     Examples:
       ae-adapters

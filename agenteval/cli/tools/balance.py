@@ -16,9 +16,9 @@ from agenteval.streams.rows import KeyUse, grouped_metadata
 from agenteval.streams.source import Source
 
 
-@tool("ae-balance", exit_status={1: "finished, but some lines were refused, or no prompt has the key of --key"})
+@tool("ae-balance", exit_status={1: "finished, but some lines were refused, or no prompt has the key named by --key"})
 @input_argument("PROMPTS")
-@click.option("-k", "--key", metavar="KEY", help="Metadata key; a.b is b inside a.  [default: category]")
+@click.option("-k", "--key", metavar="KEY", help="Metadata key; a.b means b inside a.  [default: category]")
 @click.option(
     "-t",
     "--threshold",
@@ -35,15 +35,15 @@ def main(
 ) -> int:
     """Report how evenly a set of prompts covers its categories.
 
-    PROMPTS is a file, or stdin. A prompt's category is its metadata.category, or the value of --key:
-    a text, a number, or a list, which puts the prompt into each of its categories. Prompts without
-    a category are (uncategorized) and do not count for the even share.
+    PROMPTS is a file, or stdin. A prompt's category is its metadata.category, or the value of --key: a string, a
+    number, or a list, which puts the prompt into each of its categories. Prompts without a category are listed as
+    (uncategorized) and do not count towards the even share.
 
     `cases` counts positive and negative cases: prompts whose metadata.type (else metadata.expected)
-    is "positive" or "negative". Their ratio is null if there is no negative case.
+    is "positive" or "negative". Their ratio is null if there are no negative cases.
 
-    A line that is not a prompt, or has the id of an earlier one, is refused and not counted. On a
-    terminal, a bar is shown for each category; if the report goes elsewhere, on stderr.
+    A line that is not a prompt, or has the id of an earlier one, is refused and not counted. A bar is shown for each
+    category: in the report on a terminal, on stderr if the report goes elsewhere.
 
     Examples:
       ae-balance prompts.jsonl -o balance.json

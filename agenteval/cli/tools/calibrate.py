@@ -1,4 +1,4 @@
-"""ae-calibrate: graded results → a document for review; labels, read back from it, → how far to trust the grader."""
+"""ae-calibrate: graded results → a document for a person to review → labels → how far the grader can be trusted."""
 
 import os
 from collections import deque
@@ -52,7 +52,7 @@ def read_document(source: Source, target: Output, console: Console) -> int:
     lines = list(text_lines(source))
     reviews = list(read_reviews(lines))
     if not reviews and lines and not any(line.startswith(TITLE) for line in lines):
-        raise UserError(f"{source.name}: has no boxes to read; is it a document written by ae-calibrate?")
+        raise UserError(f"{source.name}: contains no boxes to read; is it a document written by ae-calibrate?")
     target.open()
     for review in reviews:
         if review.label is not None:
@@ -61,7 +61,7 @@ def read_document(source: Source, target: Output, console: Console) -> int:
             console.refuse(f"{source.name}:{review.line}", review.mistake)
     target.close()
     if unticked := sum(review.label is None and review.mistake is None for review in reviews):
-        console.say(f"{unticked} of {len(reviews)} records have no tick: left out")
+        console.say(f"{unticked} of {len(reviews)} records have no tick and were left out")
     return FAILED if console.refused else OK
 
 
@@ -149,17 +149,22 @@ def keep_ticks(path: str | None, labels: Labels | None) -> None:
         if "again" not in label and (label["id"] not in known or known[label["id"]].verdict != label["pass"])
     ]
     if lost:
-        what = "a tick that is" if len(lost) == 1 else f"{len(lost)} ticks that are"
-        raise UserError(f"{path}: has {what} in no label file; save them with --read first, or write to another file")
+        what = "a tick" if len(lost) == 1 else f"{len(lost)} ticks"
+        raise UserError(
+            f"{path}: contains {what} not saved as labels yet; save them with --read first, or write to another file"
+        )
 
 
-@tool(NAME, exit_status={1: "finished, but some lines were refused, graders erred or --min-* was not met"})
-@input_argument("RESULTS")
-@count_option("-s", "--sample", least=0, help=f"Records to draw.  [default: {SAMPLE}]")
-@seed_option("draw")
-@click.option(
-    "--all", "everything", is_flag=True, help="Draw also from records that passed, not only from those that did not."
+@tool(
+    NAME,
+    exit_status={
+        1: "finished, but some lines were refused, graders erred, or --min-agreement or --min-kappa was not met"
+    },
 )
+@input_argument("RESULTS")
+@count_option("-s", "--sample", least=0, help=f"Number of records to sample.  [default: {SAMPLE}]")
+@seed_option("draw")
+@click.option("--all", "everything", is_flag=True, help="Also sample records that passed, not only those that did not.")
 @grader_option(required=False)
 @grader_options
 @verdict_options()
@@ -169,7 +174,7 @@ def keep_ticks(path: str | None, labels: Labels | None) -> None:
 @click.option("--show-verdicts", is_flag=True, help="Show the grader's verdict above the boxes, not folded below.")
 @click.option("--min-agreement", type=NumberRange(0, 1), metavar="X", help="Exit 1 if it is below.")
 @click.option("--min-kappa", type=NumberRange(-1, 1), metavar="X", help="Exit 1 if it is below.")
-@click.option("--read", is_flag=True, help="RESULTS is a document with ticks: write its labels as JSONL.")
+@click.option("--read", is_flag=True, help="RESULTS is a ticked document: write its labels as JSONL.")
 @form_option(FORMS, "markdown")
 @output_option
 @strict_grading_option
@@ -193,27 +198,24 @@ def main(
     debug: bool,
     **graders: Any,
 ) -> int:
-    """Find out how far a grader can be trusted: draw records that did not pass for a person to review.
+    """Find out how far a grader can be trusted: sample records that did not pass for a person to review.
 
-    RESULTS is the output of ae-grade, results or trials (or stdin); a trial counts as a record of its own,
-    named ID#N. The document has each drawn record with boxes to tick;
-    --read turns the ticks into labels, and --labels compares the verdicts with them: the pass rate as a
-    person would grade the run, agreement, Cohen's kappa and Gwet's AC1, precision and recall, each with
-    its 95 % interval, and first of all the records on which they disagree.
-    A second grader (-g) judges the same records again: both verdicts side by side.
-    The verdict of the grader is folded below the boxes, so that it does not sway the person, and a tenth of
-    the records is asked twice: the report says how often both answers agree.
-    With --baseline and labels of both runs it says how much better the run is than the baseline as a person
-    would grade them, with its interval, however lenient the grader is with either.
+    RESULTS is the output of ae-grade, results or trials (or stdin); each trial counts as a record named ID#N. The
+    document shows each sampled record with boxes to tick. --read turns the ticks into labels, and --labels compares
+    the verdicts with them: first the records on which they disagree, then the pass rate as a person would grade the
+    run, agreement, Cohen's kappa and Gwet's AC1, precision and recall, each with its 95 % interval. A second grader
+    (-g) judges the same records again, to show both verdicts side by side. The grader's verdict is folded away below
+    the boxes so that it does not sway the reviewer, and a tenth of the records appear twice: the report shows how
+    often the two answers agree. With --baseline and labels for both runs, the report shows how much better the run is
+    than the baseline as a person would grade them, with an interval, however lenient the grader is with either.
 
-    A label is {"id": "…", "pass": true}; "label": "pass", "fail" or "ambiguous" works too. A label that
-    was read from a document has the digest of its output, and is left out if the output has changed.
-    Records with a label are not drawn again. The figures are about all graded records: a label counts
-    for its share of the records with the same recorded verdict, however many of each were labelled.
-    Records that did not pass tell nothing about answers that pass but should not: recall, kappa and the
-    corrected pass rate are null until records that passed have labels too (--all draws from both).
-    --min-agreement and --min-kappa apply to the second grader if there is one. The same input and seed
-    give the same document.
+    A label is {"id": "…", "pass": true}; "label": "pass", "fail" or "ambiguous" works too. A label read from a
+    document carries the digest of its output, and is left out if the output has changed. Records with a label are not
+    sampled again. The figures describe all graded records: labels are weighted by how many records share their
+    recorded verdict, however many of each were labelled. Records that did not pass reveal nothing about answers that
+    pass but should not: recall, kappa and the corrected pass rate are null until records that passed have labels too
+    (--all samples both). --min-agreement and --min-kappa apply to the second grader if there is one. The same input
+    and seed give the same document.
 
     Examples:
       ae-calibrate graded.jsonl --sample 20 -o calibration.md
@@ -226,9 +228,7 @@ def main(
     console = Console(NAME, progress=progress, strict=strict, output=output)
     if read:
         if graders["grader"] or labels or form or sample is not None:
-            raise UserError(
-                "--read takes a document and writes labels: -g, --labels, --sample and -f do not go with it"
-            )
+            raise UserError("--read only turns a document into labels: leave out -g, --labels, --sample and -f")
         source = Source(path)
         return read_document(source, Output(output, inputs=[source], lazy=True), console)
     form = FORMS.choose(form, output, "markdown")
@@ -237,7 +237,7 @@ def main(
     if not graders["grader"]:
         refuse_without("-g GRADER", "stream", "concurrency", "timeout", "no_redact")
     if (baseline is None) != (baseline_labels is None) or (baseline is not None and labels is None):
-        raise UserError("--baseline needs labels of both runs: --labels FILE --baseline-labels FILE")
+        raise UserError("--baseline needs labels for both runs: --labels FILE --baseline-labels FILE")
     if labels == "-" and path in (None, "-"):
         raise UserError("RESULTS and --labels cannot both be stdin")
     chosen = {name: graders[name] for name in ("stream", "limits", "weights", "informational")}

@@ -1,4 +1,4 @@
-"""ae-capture: prompts → results: run, extract and, with graders, grade in one process."""
+"""ae-capture: prompts → results: run, extract and optionally grade, in one process."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from agenteval.streams.source import Source
 
 @tool("ae-capture")
 @input_argument("PROMPTS")
-@click.option("-p", "--prompt", metavar="TEXT", help="Run this one prompt, instead of a file of them.")
+@click.option("-p", "--prompt", metavar="TEXT", help="Run this one prompt instead of a file of prompts.")
 @inline_grader_options
 @extraction_option
 @max_steps_option
@@ -31,10 +31,10 @@ from agenteval.streams.source import Source
 def main(path: str | None, prompt: str | None, keep_raw: bool, **options: Any) -> int:
     """Run each prompt through an agent and write its result: output, trajectory, times, tokens and score.
 
-    The same records as ae-run | ae-extract | ae-grade give, from one process. PROMPTS is a JSONL file
-    (or stdin): {"id": "a", "input": "…"} per line; a list as input gives the turns of one session.
-    Name the agent with one of -s, --simple, --shell and -- CMD. Agents run with your permissions: give them
-    directories of their own (--workspace-dir), and a wall around them (--sandbox).
+    Writes the same records as ae-run | ae-extract | ae-grade, from one process. PROMPTS is a JSONL file (or stdin)
+    with {"id": "a", "input": "…"} on each line; a list as input holds the turns of one session. Name the agent with
+    exactly one of -s, --simple, --shell and -- CMD. Agents run with your permissions: give each its own directory
+    (--workspace-dir), and confine them with --sandbox.
 
     Examples:
       ae-capture -p "What is 6 * 7?" -s claude | ae-show
@@ -44,20 +44,20 @@ def main(path: str | None, prompt: str | None, keep_raw: bool, **options: Any) -
       ae-capture prompts.jsonl -s claude -g ./grader.py --against baseline.jsonl --stop-when-known -o new.jsonl
       ae-capture prompts.jsonl --workspace-dir ws -g ae-grader-git -- ae-headless -s claude
 
-    With -o FILE an answer is kept in FILE.unfinished until it is graded and written; --resume reads both,
-    so that no agent that has answered is run again.
+    With -o FILE an answer is kept in FILE.unfinished until it has been graded and written; --resume reads both files,
+    so no agent that has answered is run again.
 
-    With --stop-when-known the prompts run in random order, and no further one is started once it is known
-    whether the run passes more or less often than --against FILE on the same prompts, or than --threshold.
-    The test allows for a look after every prompt: at most 5 % of runs that do not differ are stopped. With
-    --margin a run also ends once it is known to be at most so much worse; ae-compare --fail-if-worse judges
-    a run that was stopped by the same rule.
+    With --stop-when-known the prompts run in random order, and no more are started once it is known whether the run
+    passes more or less often than --against FILE on the same prompts, or than --threshold. The test allows for a look
+    after every prompt: at most 5 % of runs that do not differ are stopped. With --margin a run also ends once it is
+    known to be worse by at most that much. ae-compare --fail-if-worse judges a stopped run by the rule that stopped
+    it.
 
     An agent that fails is data: its record has `errors`, does not pass (see --grade-failed), and the exit
-    code stays 0 (see -e). A grader that errs costs its record only: it has no `score`, `graderError` says
-    why, and the exit code is 1.
+    code stays 0 (see -e). A grader error affects only its record, which then has no `score` but a `graderError` with
+    the reason; the exit code is 1.
     """
     if prompt is not None and path is not None:
-        raise UserError(f"-p beside {path}: give one prompt, or a file of them")
+        raise UserError(f"-p and {path} exclude each other: give one prompt, or a file of prompts")
     text = None if prompt is None else encode({"id": "prompt", "input": prompt}) + b"\n"
     return capture_prompts(Source(path, text=text), RunSettings(**options), keep_raw=keep_raw)

@@ -37,9 +37,7 @@ from agenteval.streams.text import counted, first_few, number_in, whole_number
 from agenteval.wire.comparison import StrategyName
 
 NAME = "ae-compare"
-EXIT_1 = (
-    "finished, but some lines were refused, graders erred, or the gate (--fail-if-worse, --require-proof) does not hold"
-)
+EXIT_1 = "finished, but some lines were refused, graders erred, or the gate (--fail-if-worse, --require-proof) failed"
 FORMS = ReportForms("comparison")
 BRIEF = ("table", "svg")  # have no categories, and not who won which prompt
 ITERATIONS = 1000
@@ -55,7 +53,7 @@ def read_weights(environment: Mapping[str, str], defaults: Mapping[str, float]) 
     names = {term: f"COMPARE_{term.upper()}" for term in defaults}
     weights = {term: _weight(environment, name, defaults[term]) for term, name in names.items()}
     if not sum(weights.values()) > 0:
-        raise UserError(f"{', '.join(names.values())} are all 0: one must count")
+        raise UserError(f"{', '.join(names.values())} are all 0: at least one must be above 0")
     return weights
 
 
@@ -63,7 +61,7 @@ def _weight(environment: Mapping[str, str], name: str, default: float) -> float:
     text = environment.get(name) or str(default)
     weight = number_in(text)
     if not 0 <= weight < math.inf:
-        raise UserError(f"{name} must be a number from 0 up, got {text}")
+        raise UserError(f"{name} must be a number, 0 or more, got {text}")
     return weight
 
 
@@ -83,7 +81,7 @@ def parse_measure(text: str) -> str:
     exponent = text.removeprefix("pass^")
     if text in ("passes", "score") or (exponent != text and (exponent == "K" or whole_number(exponent))):
         return text
-    raise ValueError(f"{text!r} is not a measure: passes, score, pass^K or pass^ with a number of trials")
+    raise ValueError(f"{text!r} is not a measure; choose passes, score, pass^K, or pass^ with a number of trials")
 
 
 def refuse_idle(idle: Mapping[str, str]) -> None:
@@ -111,9 +109,9 @@ def choose_strategy(strategy: StrategyName | None, grader: str | None, one_order
     if strategy == "custom" and not grader:
         raise UserError("--strategy custom needs a comparison grader: -g GRADER")
     if one_order and not grader:
-        raise UserError("--one-order is about a comparison grader: leave it out, or add -g GRADER")
+        raise UserError("--one-order needs a comparison grader: leave it out, or add -g GRADER")
     if grader and strategy not in (None, "custom"):
-        raise UserError(f"a comparison grader (-g) has no part in --strategy {strategy}; use --strategy custom")
+        raise UserError(f"--strategy {strategy} does not use a comparison grader (-g); use --strategy custom")
     return "custom" if grader else strategy or "weighted"
 
 
@@ -125,7 +123,7 @@ def chosen_pair(files: Sequence[tuple[str, str]], pair: tuple[str, str]) -> list
             (one for one in files if one[1] == asked), None
         )
         if run is None:
-            raise UserError(f"--pair {asked}: no such run; there are {', '.join(label for label, _ in files)}")
+            raise UserError(f"--pair {asked}: no such run; the runs are {', '.join(label for label, _ in files)}")
         found.append(run)
     if found[0] == found[1]:
         raise UserError(f"--pair: {pair[0]} and {pair[1]} are the same run; name two")
@@ -154,47 +152,53 @@ def say_missing(runs: Sequence[RunRows], console: Console) -> None:
     for run in runs:
         if run.changed:
             console.say(
-                f"{run.label}: {counted(len(run.changed), 'prompt')} with another input than before left out: "
-                f"{first_few(run.changed, CHANGED_SHOWN)} (--ignore-input compares them all the same)"
+                f"{run.label}: left out {counted(len(run.changed), 'prompt')} with a different input: "
+                f"{first_few(run.changed, CHANGED_SHOWN)} (--ignore-input compares them anyway)"
             )
 
 
 @tool(NAME, exit_status={1: EXIT_1})
 @click.argument("paths", metavar="RUN...", nargs=-1)
-@click.option("--run", "labelled", metavar="LABEL:PATH", multiple=True, help="One more run, with this name.")
+@click.option(
+    "--run",
+    "labelled",
+    metavar="LABEL:PATH",
+    multiple=True,
+    help="Add the run in PATH under the name LABEL; repeatable.",
+)
 @click.option(
     "--pair",
     metavar="A B",
     nargs=2,
-    help="Only these two of the runs, by name or path, as if no other were given.",
+    help="Compare only these two of the runs, by name or path, as if no others were given.",
 )
 @click.option(
     "-s",
     "--strategy",
     type=click.Choice(["weighted", "statistical", "custom"]),
-    help="How a prompt is won.  [default: weighted, or custom with -g]",
+    help="How to decide which run wins a prompt.  [default: weighted, or custom with -g]",
 )
-@click.option("-g", "--grader", metavar="GRADER", help="Comparison grader of the custom strategy.")
+@click.option("-g", "--grader", metavar="GRADER", help="Comparison grader for the custom strategy.")
 @click.option("--one-order", is_flag=True, help="Ask the comparison grader once per prompt, not in both orders.")
 @grader_options
 @form_option(FORMS, "json")
 @output_option
 @click.option(
-    "--input-format", type=click.Choice(["auto", "capture", "trials"]), default="auto", help="What the files hold."
+    "--input-format", type=click.Choice(["auto", "capture", "trials"]), default="auto", help="What the files contain."
 )
 @seed_option("bootstrap")
-@click.option("--by", metavar="KEY[,KEY]", help="Key below metadata: a breakdown by it.  [default: category]")
-@click.option("--cluster-by", metavar="KEY", help="Key below metadata: prompts that share its value belong together.")
-@click.option("--ignore-input", is_flag=True, help="Compare prompts of one id although their input differs.")
+@click.option("--by", metavar="KEY[,KEY]", help="Break the figures down by this metadata key.  [default: category]")
+@click.option("--cluster-by", metavar="KEY", help="Metadata key: prompts with the same value are a cluster.")
+@click.option("--ignore-input", is_flag=True, help="Compare prompts with the same id even if their input differs.")
 @click.option(
     "--on",
     metavar="MEASURE",
     type=Parsed("measure", parse_measure),
     default="passes",
-    help="What decides headline and gate: passes, score, pass^K or pass^ with a number of trials.",
+    help="What decides the headline and the gate: passes, score, pass^K, or pass^ with a number of trials.",
 )
-@click.option("--fail-if-worse", is_flag=True, help="Exit 1 if a run is worse than the first, as the headline says.")
-@click.option("--require-proof", is_flag=True, help="Exit 1 also if a run is not shown to be at most --margin worse.")
+@click.option("--fail-if-worse", is_flag=True, help="Exit 1 if the headline says that a run is worse than the first.")
+@click.option("--require-proof", is_flag=True, help="Also exit 1 if a run is not shown to be at most --margin worse.")
 @click.option(
     "--margin",
     metavar="D",
@@ -208,16 +212,16 @@ def say_missing(runs: Sequence[RunRows], console: Console) -> None:
 @click.option(
     "--missing",
     type=click.Choice(["fail", "skip"]),
-    help="A prompt that the first run has and another lacks is not passed, or left out.  [default: fail in a gate]",
+    help="Count a prompt that another run lacks as not passed, or leave it out.  [default: fail in a gate]",
 )
 @click.option(
     "--min-compared",
     metavar="SHARE",
     type=NumberRange(0, 1),
     default=0.9,
-    help="Share of the first run's graded prompts that must be compared, else the gate exits 1.",
+    help="Share of the first run's graded prompts that must be comparable, or the gate exits 1.",
 )
-@click.option("--prompts", is_flag=True, help="Add which prompts separate the runs, and which tell nothing.")
+@click.option("--prompts", is_flag=True, help="Also list which prompts separate the runs, and which reveal nothing.")
 @progress_option
 @strict_grading_option
 def main(
@@ -248,57 +252,56 @@ def main(
     debug: bool,
     **grading: Any,
 ) -> int:
-    """Compare runs of the same prompts: which one is better, and is it luck.
+    """Compare runs of the same prompts: which one is better, and could it be chance?
 
-    Each RUN is a file of results (ae-capture, ae-grade) or of trials (ae-trials), or - for stdin; the
-    first record shows which, and all must be of one kind. Records are joined by `id`; a prompt whose
-    `input` has changed is reported and left out. The report has a verdict for every two runs, then what is
-    behind it: passes, scores, time, tokens and cost, each with its 95 % interval and over the prompts that
-    both have. Then the figures of each run with their intervals, by category, and who won which prompt.
-    Records without a grade, or whose grader erred, are counted but are in no mean.
+    Each RUN is a file of results (ae-capture, ae-grade) or of trials (ae-trials), or - for stdin; the first record
+    shows which, and all must be of the same kind. Records are joined by `id`; a prompt whose `input` has changed is
+    reported and left out. The report gives a verdict for every pair of runs, then what it is based on: passes,
+    scores, time, tokens and cost, each with its 95 % interval over the prompts that both runs have. Then come the
+    figures of each run with their intervals, by category, and which run won which prompt. Records without a grade, or
+    whose grader erred, are counted but not included in any mean.
 
-    One measure decides the headline and the gate: passes, of trials the pass rate. --on score or --on
-    'pass^K' names another; name it before you see the data. Others are reported and change nothing.
+    One measure decides the headline and the gate: passes, or the pass rate for trials. --on score or --on 'pass^K'
+    selects another; choose it before you see the data. The other measures are reported, but change nothing.
 
-    Three runs or more are ranked: runs by that measure with the places that the verdicts leave open, cost,
-    cost of a pass and median time; the front of quality and cost, which no run beats in both; each against
-    each; every prompt in all runs, the hardest first. Verdicts and intervals are adjusted for the number of
-    pairs (Holm). --pair A B compares two of them alone, not adjusted for the others.
+    Three or more runs are ranked by that measure, each with the range of ranks that the verdicts leave open, cost,
+    cost per pass and median time. Then come the Pareto front of quality and cost (runs that no other beats in both),
+    each run against each other, and every prompt in all runs, hardest first. Verdicts and intervals are adjusted for
+    the number of pairs (Holm). --pair A B compares two of the runs alone, without that adjustment.
 
-    Of trials: pass rate, pass@k and pass^k, unbiased, over the prompts that have so many trials. The
-    trials of a prompt are a cluster: they count as one prompt, not as k. An agent that failed has not
-    passed. docs/statistics.md explains every figure.
+    For trials: pass rate, and unbiased pass@k and pass^k over the prompts that have that many trials. The trials of a
+    prompt are a cluster: they count as one prompt, not as k. A failed agent counts as not passed. docs/statistics.md
+    explains every figure.
 
     The gate, for CI: --fail-if-worse exits 1 if the headline says that a run is worse than the first one.
-    --require-proof also exits 1 unless it is shown to be at most --margin worse. In a gate a prompt that
-    the first run has and another lacks counts as not passed, in the headline, too (--missing skip leaves
-    it out). Either exits 1 if less than --min-compared of the first run's graded prompts are graded in
-    both, or if there are too few of them to show anything (four or fewer). A run that was stopped early
-    (ae-capture --stop-when-known) is judged by the rule by which it stopped.
+    --require-proof also exits 1 unless the run is shown to be at most --margin worse. In a gate, a prompt that the
+    first run has and another lacks counts as not passed, in the headline too (--missing skip leaves it out). Both
+    exit 1 if less than --min-compared of the first run's graded prompts are graded in both runs, or if there are too
+    few of them to show anything (four or fewer). A run that was stopped early (ae-capture --stop-when-known) is
+    judged by the rule that stopped it.
 
-    A run has the name of its file unless it is given as LABEL:PATH.
+    A run is named after its file unless it is given as LABEL:PATH.
 
-    Forms:
+    Formats:
       {forms}
 
-    On a terminal the form is table: better, worse, equal or cannot tell, both pass rates, by how much, how
-    sure, how many prompts would settle it, tokens and cost, and the prompts that changed sides; of three
-    runs or more the ranking. With -o FILE the verdict is one line on stderr.
+    On a terminal the format is table: better, worse, equal or cannot tell, both pass rates, by how much, how certain,
+    how many prompts would settle it, tokens and cost, and the prompts that flipped; for three or more runs, the
+    ranking. With -o FILE the verdict is also one line on stderr.
 
-    Strategies, by which a prompt is won:
+    Strategies for deciding which run wins a prompt:
       weighted     results: score, speed and freedom from errors, weighted by COMPARE_QUALITY (0.5),
-                   COMPARE_LATENCY (0.3) and COMPARE_RELIABILITY (0.2); headToHead.quality has the wins by grade alone;
+                   COMPARE_LATENCY (0.3) and COMPARE_RELIABILITY (0.2); headToHead.quality counts wins by grade alone;
                    trials: passAtK, passExpK and 1 - flakiness, weighted by COMPARE_CAPABILITY (0.4),
                    COMPARE_RELIABILITY (0.4) and COMPARE_CONSISTENCY (0.2)
-      statistical  results: score; trials: pass rate. Adds the bootstrap interval of the mean latency,
-                   prompts resampled (COMPARE_BOOTSTRAP_ITERATIONS, 1000)
-      custom       a comparison grader (-g). It gets {id, input, hint, metadata, runs: {LABEL: RUN}},
-                   where RUN is {output, trajectory, score, duration, toolErrors} or, of trials,
-                   {passRate, passAtK, passExpK, k, trials}, and answers
-                   {rankings: [{run, rank, score}], reasoning}. Each prompt is asked twice, the second time
-                   with the runs in reverse order (--one-order turns that off): an answer that depends on
-                   the order is a tie, and the report has how often. Wins get a sign test, adjusted by Holm,
-                   and three runs or more Bradley-Terry strengths
+      statistical  results: score; trials: pass rate. Adds a bootstrap interval for the mean latency, resampling
+      prompts (COMPARE_BOOTSTRAP_ITERATIONS, 1000) custom       a comparison grader (-g). It gets {id, input, hint,
+      metadata, runs: {LABEL: RUN}},
+                   where RUN is {output, trajectory, score, duration, toolErrors} or, for trials, {passRate, passAtK,
+                   passExpK, k, trials}, and answers {rankings: [{run, rank, score}], reasoning}. Each prompt is asked
+                   twice, the second time with the runs in reverse order (--one-order turns that off): an answer that
+                   depends on the order is a tie, and the report shows how often that happens. Wins get a sign test,
+                   adjusted by Holm, and three or more runs get Bradley-Terry strengths
 
     Examples:
       ae-compare careful.jsonl hasty.jsonl
@@ -338,7 +341,7 @@ def main(
     options, trials = RowOptions(by, cluster_by), find_format(sources, input_format) == "trials"
     comparison = Comparison(trials=trials, options=options)
     if on.startswith("pass^") and not trials:
-        raise UserError(f"--on '{on}' is for trials (ae-trials), and these are results: --on passes")
+        raise UserError(f"--on '{on}' needs trials (ae-trials), and these are results: use --on passes")
     settings = read_settings(strategy, comparison, os.environ, seed)._replace(
         on=on,
         margin=margin_exp if on.startswith("pass^") else margin,

@@ -1,4 +1,4 @@
-"""ae-extract: raw → results: parse what an agent printed, by its adapter schema."""
+"""ae-extract: raw → results: parse what an agent printed, using its adapter schema."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -32,10 +32,12 @@ from agenteval.wire.records import Raw, Record
 
 @tool("ae-extract")
 @input_argument("RAW")
-@click.option("-s", "--schema", required=True, metavar="FILE|NAME", help="The schema of the agent that ae-run ran.")
+@click.option("-s", "--schema", required=True, metavar="FILE|NAME", help="Adapter schema of the agent that ae-run ran.")
 @keep_raw_option
 @max_steps_option
-@click.option("--explain", is_flag=True, help="Show which rule of the schema takes which raw line, and what.")
+@click.option(
+    "--explain", is_flag=True, help="Show which rule of the schema matches each raw line, and what it takes from it."
+)
 @count_option("-j", "--concurrency", least=1, default=1, help="Accepted for compatibility; has no effect.")
 @redact_option
 @output_option

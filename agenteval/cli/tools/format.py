@@ -51,7 +51,7 @@ def parse_statuses(text: str) -> frozenset[str]:
     """The statuses that --status names; ValueError says which there are."""
     names = frozenset(text.split(","))
     if unknown := sorted(names - {*STATUSES}):
-        raise ValueError(f"{unknown[0]!r} is not a status: {', '.join(STATUSES)}")
+        raise ValueError(f"{unknown[0]!r} is not a status; choose from {', '.join(STATUSES)}")
     return names
 
 
@@ -63,7 +63,7 @@ def parse_statuses(text: str) -> frozenset[str]:
 @click.option(
     "--by",
     metavar="KEY[,KEY]",
-    help="Figures by this key of metadata, or by two keys, crossed.  [default: category]",
+    help="Break the figures down by this metadata key, or by two keys, crossed.  [default: category]",
 )
 @click.option("--failed", is_flag=True, help="List only what did not pass: --status fail,error,flaky,grader-error.")
 @click.option(
@@ -71,35 +71,35 @@ def parse_statuses(text: str) -> frozenset[str]:
     "statuses",
     metavar="STATUS,...",
     type=Parsed("statuses", parse_statuses),
-    help="List only records that ended so: pass, fail, error, flaky, ungraded, grader-error.",
+    help="List only records with this status: pass, fail, error, flaky, ungraded, grader-error.",
 )
 @click.option(
     "--sort",
     type=click.Choice(list(SORTS)),
-    help="score: lowest first; time, cost: largest first; what is not known comes last.",
+    help="score: lowest first; time, cost: highest first; unknown values come last.",
 )
 @click.option(
     "--group-by",
     metavar="reason|KEY",
-    help="table, markdown: a line per group in place of records: why they did not pass, or a key of metadata.",
+    help="table, markdown: a line per group instead of per record: by why they did not pass, or by a metadata key.",
 )
-@click.option("--raw-csv", is_flag=True, help="csv: values as they are, lines end in LF; for programs.")
-@count_option("--limit", least=1, help="html: list only the first N records; the figures are over all.")
-@click.option("--no-trajectories", is_flag=True, help="html: leave out the steps of the agents.")
-@click.option("--follow", is_flag=True, help="html: write the page again while the run goes on, until it has ended.")
-@click.option("--labels", metavar="FILE", help="html: a person's verdicts, to show beside those of the graders.")
+@click.option("--raw-csv", is_flag=True, help="csv: values unchanged, lines end with LF; for programs.")
+@count_option("--limit", least=1, help="html: list only the first N records; the figures still cover all.")
+@click.option("--no-trajectories", is_flag=True, help="html: leave out the agents' steps.")
+@click.option("--follow", is_flag=True, help="html: keep rewriting the page until the run has ended.")
+@click.option("--labels", metavar="FILE", help="html: a person's verdicts, shown next to the graders'.")
 @click.option(
     "--all",
     "every",
     is_flag=True,
-    help="markdown, sft: also records that passed, or did not; dpo: with what agents that failed have left.",
+    help="markdown: also records that passed; sft: also those that did not; dpo: also what failed agents left behind.",
 )
-@click.option("--against", metavar="FILE", help="dpo: pair with the answers of this other run.")
+@click.option("--against", metavar="FILE", help="dpo: pair with the answers of another run.")
 @click.option(
     "--for",
     "reader",
     type=click.Choice(["trl", "openai"]),
-    help="sft, dpo: whose training reads it. trl: arguments of tools are objects; openai: its form of dpo.",
+    help="sft, dpo: which trainer reads it. trl: tool arguments are objects; openai: OpenAI's own dpo format.",
 )
 @progress_option
 @strict_option
@@ -127,41 +127,39 @@ def main(
 ) -> int:
     """Turn results into something to read, or into what other programs read.
 
-    RESULTS is a file of results or of trials, graded or not; stdin if missing or -. Each trial is shown
-    as a result named ID#N; summaries have pass@k and pass^k, and intervals that rest on the prompts.
+    RESULTS is a file of results or of trials, graded or not; stdin if missing or -. Each trial is shown as a result
+    named ID#N; summaries have pass@k and pass^k, with intervals over the prompts.
 
-    Forms:
+    Formats:
       {forms}
 
     jsonl and csv write each record as it comes; markdown and table begin with a summary and so
-    wait for the last record. What is not known stays empty. A record whose grader erred has no
-    score: summaries count it apart, and csv has only its reasoning. markdown has a section for each
-    record but those that passed; --all adds these.
+    wait for the last record. Unknown values stay empty. A record whose grader erred has no score: summaries count it
+    separately, and csv has only its reasoning. markdown has a section for each record that did not pass; --all adds
+    the others.
 
-    csv has the graded columns if a record of the file has a score, and always if the input is a
-    pipe. Text that a spreadsheet would run as a formula (=, +, -, @) gets a leading apostrophe;
-    control characters become pictures (NUL is ␀). --raw-csv does neither and ends lines with LF: for
-    programs, not for spreadsheets.
+    csv has the graded columns if any record of the file has a score, and always if the input is a pipe. Text that a
+    spreadsheet would run as a formula (=, +, -, @) gets a leading apostrophe; control characters become symbols (NUL
+    is ␀). --raw-csv does neither and ends lines with LF: it is for programs, not for spreadsheets.
 
-    html is one file that opens from disk and loads nothing: figures, a table to search and filter,
-    and the trajectory of each record. The address has the view: report.html#status=fail&category=ui
-    or report.html#id=ID can be sent as a link. --by takes a dotted path below metadata, and two with a
-    comma between them; a key that no record has is reported, with exit 1. An option that the form does
-    not read is refused.
+    html is one self-contained file: figures, a table to search and filter, and the trajectory of each record. The
+    address holds the view: report.html#status=fail&category=ui or report.html#id=ID can be sent as a link. --by takes
+    a dotted path below metadata, or two separated by a comma; a key that no record has is reported, with exit code 1.
+    Options that the format does not use are refused.
 
-    --follow writes the page while the run goes on: as long as a tool of the suite writes to RESULTS, which
-    may be missing at first. The page says how far the run is, and loads itself again. When the run ends, the
-    last page is written, and ae-format exits.
+    --follow keeps rewriting the page while the run goes on, that is, as long as a tool of the suite writes to
+    RESULTS; the file need not exist yet. The page shows the run's progress and reloads itself. When the run ends, the
+    page is written one last time, and ae-format exits.
 
-    --failed and --status choose what table, markdown, csv, jsonl and html list; of trials a trial is chosen in
-    the first three, a prompt in the others (flaky: some of its trials pass). Summaries are over all records.
-    --sort waits for the last record, and keeps the records in a temporary file; the trials of a prompt stay
-    together. --group-by reason counts what did not pass by its error, by the checks that do not hold or by
-    the reasoning, in which numbers and what is quoted may differ.
+    --failed and --status select what table, markdown, csv, jsonl and html list. Of trials, the first three list
+    single trials, the others whole prompts (flaky: only some of its trials pass). Summaries always cover all records.
+    --sort waits for the last record, and keeps the records in a temporary file; the trials of a prompt stay together.
+    --group-by reason groups what did not pass by its error, its failed checks or the reasoning, ignoring differences
+    in numbers and quoted text.
 
-    sft and dpo say on stderr what they leave out, and why. dpo pairs every answer that passed with
-    every one that did not. Tool arguments are JSON text, as OpenAI's API takes them; --for trl writes
-    objects, which most chat templates need. -o FILE.xml is junit. docs/exports.md has more on each form.
+    sft and dpo report on stderr what they leave out, and why. dpo pairs every answer that passed with every one that
+    did not. Tool arguments are JSON text, as OpenAI's API takes them; --for trl writes objects, which most chat
+    templates need. -o FILE.xml means junit. docs/exports.md has more on each format.
 
     Examples:
       ae-format graded.jsonl -f table --failed --sort cost | less -S
@@ -182,13 +180,13 @@ def main(
     if failed and statuses is not None:
         raise UserError("--failed is --status fail,error,flaky,grader-error: give one of the two")
     if every and (failed or statuses is not None):
-        raise UserError("--all lists every record: leave it out, or --failed and --status")
+        raise UserError("--all lists every record: leave out either it, or --failed and --status")
     if group_by is not None and (sort is not None or every):
         raise UserError("--group-by lists groups, not records: leave out --sort and --all")
     option = "--by"
     if group_by not in (None, REASON):
         if by is not None:
-            raise UserError("--group-by KEY has the figures by that key, too: leave out --by")
+            raise UserError("--group-by KEY already breaks the figures down by that key: leave out --by")
         option, by = "--group-by", group_by
     groups = form in GROUPED or (by is not None and form in READ_BY["--by"])
     use = KeyUse(option, by or "category") if groups else None
@@ -199,9 +197,9 @@ def main(
     wishes |= {"against": against, "use": use, "max_line": max_line}
     if follow:
         if path in (None, "-") or output in (None, "-"):
-            raise UserError("--follow needs a file of results, which may still be missing, and -o PAGE.html")
+            raise UserError("--follow needs a file of results (it need not exist yet) and -o PAGE.html")
         if labels is not None:
-            raise UserError("--labels needs a run that has ended: leave out --follow")
+            raise UserError("--labels is for a finished run: leave out --follow")
         del wishes["against"]
         return follow_results(Console(NAME, strict=strict, output=output), FORMS, str(path), str(output), wishes)
     wishes["labels"] = labels

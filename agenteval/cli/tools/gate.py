@@ -1,4 +1,4 @@
-"""ae-gate: results or trials → does the run meet the thresholds that the user set?"""
+"""ae-gate: results or trials → does the run meet your thresholds?"""
 
 import math
 import os
@@ -55,10 +55,8 @@ NAME = "ae-gate"
 PASS, FAIL = "pass", "FAIL"
 NAME_SHOWN = 60
 DIGITS, MOST_DIGITS = 3, 10
-EXIT_1 = (
-    "a condition does not hold, a figure is not known, too few records are graded, no record has the key of --by, "
-    "or lines were refused"
-)
+EXIT_1 = "a condition is not met, a figure is unknown, too few records are graded, no record has the key named "
+"by --by, or lines were refused"
 
 
 # --- conditions ---------------------------------------------------------------------------------
@@ -70,7 +68,7 @@ def parse_condition(text: str) -> tuple[str, float]:
     if not is_known(name):
         raise ValueError(unknown_figure(name, equals + value))
     if not equals:
-        raise ValueError(f"{text} has no value: write {name}=VALUE")
+        raise ValueError(f"{text} has no value; write {name}=VALUE")
     if name in TIMES and value[-1:].isalpha():
         return name, parse_milliseconds(value)
     limit = number_in(value)
@@ -112,7 +110,7 @@ def read_figures(source: Source, console: Console, use: KeyUse | None) -> tuple[
     if repeated:
         ids = first_few(repeated, SHOWN)
         console.say(
-            f"{source.name}: {counted(len(repeated), 'record')} with the id of an earlier one: {ids}; each counts"
+            f"{source.name}: {counted(len(repeated), 'record')} with the id of an earlier one: {ids}; all are counted"
         )
     return whole, {} if use and use.complaint() else groups
 
@@ -173,7 +171,7 @@ def lines(checked: Checked, context: ReportContext) -> list[str]:
     group = f"[{one_line(checked.group, NAME_SHOWN)[:NAME_SHOWN]}] " if checked.group else ""
     word = PASS if checked.holds else FAIL
     if figure.value is None:
-        statement, details = f"{group}{condition.name} {limit_text(condition)}: not known", figure.over
+        statement, details = f"{group}{condition.name} {limit_text(condition)}: unknown", figure.over
     else:
         statement, details = f"{group}{condition.name} {value_text(checked)} {limit_text(condition)}", figure.over
         details += f"; 95 % interval {interval_text(checked)}" if figure.interval is not None else ""
@@ -208,19 +206,25 @@ def job_summary(run: RunFigures, checks: Sequence[Checked], title: str, passed: 
 
 @tool(NAME, exit_status={1: EXIT_1})
 @input_argument("GRADED")
-@click.option("--min", "least", metavar="NAME=VALUE", type=CONDITION, multiple=True, help="Least value; repeatable.")
-@click.option("--max", "most", metavar="NAME=VALUE", type=CONDITION, multiple=True, help="Largest value; repeatable.")
+@click.option(
+    "--min", "least", metavar="NAME=VALUE", type=CONDITION, multiple=True, help="Lowest value that passes; repeatable."
+)
+@click.option(
+    "--max", "most", metavar="NAME=VALUE", type=CONDITION, multiple=True, help="Highest value that passes; repeatable."
+)
 @click.option(
     "--min-graded",
     metavar="SHARE",
     type=NumberRange(0, 1),
     default=0.95,
-    help="Least share of records (or trials) with a grade; below it nothing passes.",
+    help="Lowest share of records (or trials) that must have a grade; below it nothing passes.",
 )
-@click.option("--confident", is_flag=True, help="The bound of the 95 % interval must hold, not just the value.")
-@click.option("--shown", is_flag=True, help="Fail only where the 95 % interval shows that a condition does not hold.")
-@click.option("--by", metavar="KEY[,KEY]", help="Every category by this key of metadata must meet the conditions, too.")
-@click.option("--summary", metavar="FILE", help="Append the outcome as markdown, such as to $GITHUB_STEP_SUMMARY.")
+@click.option(
+    "--confident", is_flag=True, help="The bound of the 95 % interval must meet the limit, not just the value."
+)
+@click.option("--shown", is_flag=True, help="Fail only if the 95 % interval shows that a condition is not met.")
+@click.option("--by", metavar="KEY[,KEY]", help="Each category by this metadata key must meet the conditions, too.")
+@click.option("--summary", metavar="FILE", help="Append the outcome as markdown to FILE, such as $GITHUB_STEP_SUMMARY.")
 @max_line_option
 @output_option
 @strict_option
@@ -238,7 +242,7 @@ def main(
     strict: bool,
     debug: bool,
 ) -> int:
-    """Check a run against thresholds: one line per condition, exit 1 where one does not hold.
+    """Check a run against thresholds: print one line per condition, and exit 1 if one is not met.
 
     GRADED is a file of graded results or of trials; stdin if missing or -.
 
@@ -248,24 +252,23 @@ def main(
       errorRate, errors       agents that failed: share, count
       toolErrorRate           share of records in which a tool call failed
       graderErrorRate, graderErrors, ungradedRate, ungraded, gradedRate, graded
-                              records whose grader erred, without a grade, with one: share or count
+                              records whose grader erred, without a grade, or with one: share or count
       p50, p90, p99           time of a record in milliseconds; a limit may have a unit (30s)
       costUsd, tokens         totals of what the agents reported
-      pass@1 … pass@K         trials: at least one of so many passes, unbiased; K is the k of the file
-      pass^1 … pass^K         trials: all of so many pass, unbiased
-      passAtK, passExpK       trials: the mean of these fields of the records: 1-(1-p)^k and p^k, biased
+      pass@1 … pass@K         trials: at least one of that many passes, unbiased; K is the k of the file
+      pass^1 … pass^K         trials: all of that many pass, unbiased
+      passAtK, passExpK       trials: the mean of these fields in the records: 1-(1-p)^k and p^k, biased
 
-    What is not known cannot pass. A line on grades shows how many records are graded, and counts the
-    others by name: ungraded, grader errors. If fewer than --min-graded are, it fails, and so does the
-    gate; an agent that failed counts as graded, and has not passed. A cost that no agent reported and
-    pass^k of results are not known, either.
+    An unknown figure cannot pass. One line shows how many records are graded, and counts the others: ungraded, grader
+    errors. If fewer than --min-graded are graded, that line fails, and so does the gate; a failed agent counts as
+    graded and not passed. A cost that no agent reported and pass^k of results are unknown, too.
 
-    With --confident the interval decides: its lower bound for --min, its upper bound for --max; counts
-    and totals have no interval. The trials of a prompt are a cluster.
+    With --confident the interval decides: its lower bound for --min, its upper bound for --max. Counts and totals
+    have no interval. The trials of a prompt are a cluster.
 
-    With --shown it decides the other way round: a condition fails only where the interval lies beyond its
-    limit. Of many small categories (--by) some are below by chance, so that their intervals are adjusted for
-    their number. A list puts a record into each of its categories.
+    With --shown it is the other way round: a condition fails only if the whole interval lies beyond its limit. Of
+    many small categories (--by), some fall below the limit by chance, so their intervals are adjusted for the number
+    of categories. A list puts a record into each of its categories.
 
     Examples:
       ae-gate graded.jsonl --min passRate=0.8 --max errorRate=0.02
@@ -274,9 +277,9 @@ def main(
       ae-gate graded.jsonl --min passRate=0.8 --min-graded 1 --summary "$GITHUB_STEP_SUMMARY"
     """
     if confident and shown:
-        raise UserError("--confident passes only what is shown, --shown fails only what is shown: give one of them")
+        raise UserError("--confident passes only what is certain, --shown fails only what is certain: give one of them")
     if not least and not most:
-        raise UserError("no condition: give --min NAME=VALUE or --max NAME=VALUE (--help has the names)")
+        raise UserError("no condition: give --min NAME=VALUE or --max NAME=VALUE (--help lists the names)")
 
     conditions = [Threshold(*found, least=True) for found in least]
     conditions += [Threshold(*found, least=False) for found in most]

@@ -36,7 +36,9 @@ from agenteval.wire.records import Record
 def label_rules(labels: str, path: str | None, resume: bool, console: Console) -> LabelRules:
     """The labels of a file, as what decides over verdicts."""
     if resume:
-        raise UserError("--labels changes records that --resume keeps: grade first, then ae-grade GRADED --labels FILE")
+        raise UserError(
+            "--labels would change records that --resume keeps: grade first, then run ae-grade GRADED --labels FILE"
+        )
     if labels == "-" and path in (None, "-"):
         raise UserError("RESULTS and --labels cannot both be stdin")
     return LabelRules(read_labels(Source(labels), console))
@@ -63,7 +65,7 @@ def apply_labels(rules: LabelRules, source: Source, target: Output, console: Con
 @grader_options
 @verdict_options()
 @grade_failed_option
-@click.option("--labels", metavar="FILE", help="A person's verdicts, which stand over those of the graders.")
+@click.option("--labels", metavar="FILE", help="A person's verdicts, which overrule the graders'.")
 @output_option
 @append_options
 @strict_grading_option
@@ -81,12 +83,12 @@ def main(
 ) -> int:
     """Apply one or more graders to results or trials.
 
-    RESULTS is JSONL with `id` and `output`, or the trials of ae-trials (or stdin). GRADER is an executable
-    (grader input on stdin, result on stdout), a Python file with a `grade` function, package.module:function,
-    a .js, .mjs or .ts module that exports `grade`, or one of the suite's own (ae-grader-hint), with
-    arguments if quoted. A result is {"pass": true, "score": 1.0, "reasoning": "…"}; a missing score is 1
-    or 0. With several graders each verdict is kept in `scores`, and `score` is pass = all, score = mean
-    (see --weight). Each trial is graded, and passRate, passAtK and the like are computed anew. Order is kept.
+    RESULTS is JSONL with `id` and `output`, or the trials of ae-trials (or stdin). GRADER is an executable (grader
+    input on stdin, result on stdout), a Python file with a `grade` function, package.module:function, a .js, .mjs or
+    .ts module that exports `grade`, or one of the suite's graders (ae-grader-hint); quote it to pass arguments. A
+    result is {"pass": true, "score": 1.0, "reasoning": "…"}; a missing score becomes 1 or 0. With several graders
+    each verdict is kept in `scores`; the record passes if all of them pass it, and its score is their mean (see
+    --weight). Each trial is graded, and passRate, passAtK and the like are recomputed. Records stay in order.
 
     Examples:
       ae-grade results.jsonl -g ae-grader-hint -o graded.jsonl
@@ -95,13 +97,13 @@ def main(
       ae-grade trials.jsonl -g ./corrected.py --grader-timeout 2m -o graded.jsonl
       ae-extract raw.jsonl -s claude | ae-grade --stream -g ./loop.rb | ae-format -f table
 
-    A record with `errors` (its agent failed) is not given to any grader and does not pass, unless
-    --grade-failed. A grader that crashes, times out or prints nonsense costs only that record: it has no
-    `score`, `graderError` says why, it is reported, and the exit code is 1.
+    A record with `errors` (its agent failed) is not passed to any grader and does not pass, unless --grade-failed is
+    given. A grader that crashes, times out or prints nonsense affects only that record: it is reported, has no
+    `score` but a `graderError` with the reason, and the exit code is 1.
 
-    --labels takes what a person has decided, in the page of a run or with ae-calibrate: where a record or
-    a trial (ID#N) has a label, it decides. `humanVerdict` has it, with what it overrules, and reports
-    count it. Without -g the verdicts that the records have are kept: nothing is graded again.
+    --labels applies what a person has decided, in the HTML page of a run or with ae-calibrate: the label of a record
+    or a trial (ID#N) overrules its verdict. `humanVerdict` holds the label and the verdict it overrules, and reports
+    count it. Without -g the records keep their verdicts: nothing is graded again.
     """
     console = Console("ae-grade", progress=progress, strict=strict, output=output)
     source = Source(path)

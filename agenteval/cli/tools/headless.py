@@ -1,4 +1,4 @@
-"""ae-headless: serves any headless command line as an Agent Client Protocol agent."""
+"""ae-headless: serve any headless command line as an Agent Client Protocol agent."""
 
 import os
 
@@ -26,10 +26,10 @@ def main(
 ) -> None:
     """Serve a command-line agent over the Agent Client Protocol: JSON-RPC on stdin and stdout.
 
-    An editor or any other ACP client starts it as the agent. Each session is a conversation with the
-    command line that the schema describes; what it prints goes out as messages, thoughts, tool calls
-    and plans while it prints. Cancelling, or closing stdin, ends its whole process tree. If the schema has
-    `resume`, session/load continues an earlier session: its id is _meta.sessionId of each reply.
+    An editor or any other ACP client starts it as the agent. Each session is a conversation with the command line
+    that the schema describes; what that prints is sent on as messages, thoughts, tool calls and plans while it runs.
+    Cancelling, or closing stdin, ends its whole process tree. If the schema has `resume`, session/load continues an
+    earlier session, whose id is _meta.sessionId in each reply.
 
     Examples:
       ae-run prompts.jsonl -- ae-headless -s claude
@@ -41,7 +41,9 @@ def main(
     redact = Redactor(None if no_redact else {**os.environ, **(agent.config.env or {})})
     console.redact = redact
     if os.isatty(0):
-        raise UserError("stdin is a terminal: an ACP client starts this, as ae-run -- ae-headless -s NAME does")
+        raise UserError(
+            "stdin is a terminal: this tool is started by an ACP client, such as ae-run -- ae-headless -s NAME"
+        )
     source = Source(None)
     trace = console.say if verbose or debug else None
     server = AcpServer(agent, timeout=timeout, trace=trace, redact=redact)

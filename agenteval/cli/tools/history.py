@@ -1,4 +1,4 @@
-"""ae-history: results or trials of many runs → how an evaluation developed, and when it changed."""
+"""ae-history: results or trials of many runs → how an evaluation has developed, and when it changed."""
 
 import os
 import time
@@ -25,7 +25,7 @@ FORMS = ReportForms(html=reports.html, json=reports.json, markdown=reports.markd
 @form_option(FORMS, "json")
 @output_option
 @click.option("--fail-if-worse", is_flag=True, help="Exit 1 if the last run is worse than the one before it.")
-@click.option("--baseline", metavar="FILE|RUN", help="With --fail-if-worse: worse than this file or run.")
+@click.option("--baseline", metavar="FILE|RUN", help="With --fail-if-worse: compare with this file or run instead.")
 @strict_option
 def main(
     paths: tuple[str, ...],
@@ -36,26 +36,26 @@ def main(
     strict: bool,
     debug: bool,
 ) -> int:
-    """Show how an evaluation developed over many runs, and when it changed.
+    """Show how an evaluation has developed over many runs, and when it changed.
 
-    Each FILE holds results or trials; a DIR is all files below it that end in .jsonl or .ndjson, and stdin
-    is read if nothing is given. Runs are told apart by `metadata.runId`, so a file may hold several and a
-    run may be in several; records without one are a run per file. Runs are in the order in which they
-    started, else in the order of their files.
+    Each FILE holds results or trials; a DIR stands for all files below it that end in .jsonl or .ndjson, and stdin is
+    read if nothing is given. Runs are told apart by `metadata.runId`, so a file may hold several runs and a run may
+    span several files; records without a runId form one run per file. Runs are ordered by when they started, else by
+    the order of their files.
 
-    Each run has label, agent, model, version, prompts, pass rate with its 95 % interval, the change against
-    the run before over the prompts that both have with the same input, median time, tokens and cost.
+    Each run is shown with its label, agent, model, version, number of prompts, pass rate with its 95 % interval,
+    change since the previous run (over prompts that both have with the same input), median time, tokens and cost.
 
-    A change is shown where chance does not explain it. After every run each split of the runs since the last
-    change is tested, and all looks together have a level of 5 %: of 20 histories in which nothing changes,
-    one shows a change, however many runs they have. A change that was shown stays. It comes with the
-    prompts that flipped: those that passed more than half of the time on one side of it only.
+    A change is reported where chance does not explain it. After every run, each split of the runs since the last
+    change is tested, with a level of 5 % for all looks together: of 20 histories in which nothing changes, about one
+    shows a change, however many runs they have. Once reported, a change stays. It comes with the prompts that
+    flipped: those that passed more than half of the time on only one side of it.
 
-    --fail-if-worse compares the last run with the one before, or with --baseline, as ae-compare
-    --fail-if-worse does: one test at 5 %, and a prompt that is missing has not passed. RUN is a number, a
-    name, a label (the latest run that has it) or a runId.
+    --fail-if-worse compares the last run with the one before it, or with --baseline, as ae-compare --fail-if-worse
+    does: one test at 5 %, in which a missing prompt counts as not passed. RUN is a number, a name, a label (the
+    latest run that has it) or a runId.
 
-    Forms:
+    Formats:
       {forms}
 
     Examples:
@@ -68,7 +68,7 @@ def main(
     if baseline is not None and not fail_if_worse:
         raise UserError("--baseline has no effect without --fail-if-worse: leave it out, or add --fail-if-worse")
     if len(set(paths)) < len(paths):
-        raise UserError(f"{max(paths, key=paths.count)}: is given twice; name every file and folder once")
+        raise UserError(f"{max(paths, key=paths.count)}: is given twice; name each file and folder once")
     console = Console(NAME, strict=strict, output=output)
     target = Output(output, lazy=True)
     runs, trials = read_history(paths or ("-",), console, output)

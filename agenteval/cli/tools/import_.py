@@ -1,4 +1,4 @@
-"""ae-import: grade what an agent did yesterday: its session logs → results."""
+"""ae-import: session logs of an agent → results: grade what it did yesterday."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -66,22 +66,21 @@ def main(
     progress: bool | None,
     debug: bool,
 ) -> int:
-    """Turn the sessions that agents keep on disk into results, to grade what they did.
+    """Turn session logs that agents keep on disk into results, to grade what they did.
 
     FORMAT is an agent, whose own session logs are read: claude, codex, gemini, goose, opencode, pi,
-    qwen; or a format of other harnesses: atif (trajectories), claude-evals (aggregate-result.json of
+    qwen; or the format of another harness: atif (trajectories), claude-evals (aggregate-result.json of
     `claude plugin eval`), harbor (a job's directory), inspect (logs of inspect_ai), otlp (GenAI traces
     as OTLP/JSON), promptfoo (its results). PATH is a file, or a directory that is
-    searched for session files. Without one the agent's own directory below HOME is searched; the
-    formats of other harnesses are read from stdin.
+    searched for session files. Without a PATH the agent's own directory below HOME is searched; formats of other
+    harnesses are read from stdin.
 
     A session becomes one result: the user's turns, the last answer, the trajectory with sub-agents
     (`parentId` names the `callId` of the call), tokens, times, cwd; model and git branch in `metadata`.
 
-    Values of variables named like a secret become [redacted:NAME], what looks like a key or token
-    [redacted:KIND]: PEM private keys, JWTs, sk-…, GitHub (ghp_…, github_pat_…), GitLab (glpat-…),
-    Slack (xox…), AWS (AKIA…, secret access keys), Google (AIza…), Hugging Face (hf_…), npm_…, pypi-…,
-    bearer tokens, passwords in URLs.
+    Values of variables named like secrets become [redacted:NAME], and what looks like a key or token becomes
+    [redacted:KIND]: PEM private keys, JWTs, sk-…, GitHub (ghp_…, github_pat_…), GitLab (glpat-…), Slack (xox…), AWS
+    (AKIA…, secret access keys), Google (AIza…), Hugging Face (hf_…), npm_…, pypi-…, bearer tokens, passwords in URLs.
 
     Examples:
       ae-import claude --since 2026-11-01 | ae-grade -g ./grader.py | ae-summarize
@@ -145,7 +144,7 @@ def with_unique_ids(records: Iterable[Record], console: Console) -> Iterator[Rec
             seen[ident] += 1
             record["id"] = f"{ident}-{seen[ident]}"
         if record["id"] != ident:
-            console.say(f"{ident}: there are several of this id; this one is {record['id']}")
+            console.say(f"{ident}: several sessions have this id; this one becomes {record['id']}")
             for step in record["trajectory"]:
                 step["stepId"] = step["stepId"].replace(ident, record["id"], 1)
         seen[record["id"]] = 1

@@ -1,4 +1,4 @@
-"""ae-merge: shards of one run → one file, every id once and in the order of the prompts."""
+"""ae-merge: shards of one run → one file with every id once, in the order of the prompts."""
 
 import click
 
@@ -11,17 +11,17 @@ from agenteval.streams.console import Console
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
 
-EXIT_1 = "finished, but lines were refused, prompts have no record, or records of one id differ; they are reported"
+EXIT_1 = "finished, but lines were refused, prompts have no record, or records with one id differ; they are reported"
 
 
 @tool("ae-merge", exit_status={1: EXIT_1})
 @click.argument("paths", metavar="[SHARDS]...", nargs=-1)
 @click.option("--stdin", is_flag=True, hidden=True, expose_value=False)
-@click.option("--prompts", metavar="FILE", help="The prompts of the run: report what is missing, restore their order.")
+@click.option("--prompts", metavar="FILE", help="The run's prompts: report what is missing, and restore their order.")
 @click.option(
     "--prefer",
     type=click.Choice(PREFERENCES),
-    help="Which of several records of one id to keep, where they differ; ok: the one whose agent did not fail.",
+    help="Which of several differing records with one id to keep; ok: the one whose agent did not fail.",
 )
 @max_line_option
 @output_option
@@ -37,17 +37,17 @@ def main(
 ) -> int:
     """Merge the shards of a run into one file: every id once.
 
-    SHARDS are files of raw records, results or trials; stdin when missing or -. With --prompts the records
-    come in the order of the prompts and those that are missing are reported; without, in the order of the
-    files. Records are written as they are. One that occurs several times is written once; where its contents
-    differ, that is a conflict: it is reported, and the first is kept, unless --prefer decides.
+    SHARDS are files of raw records, results or trials; stdin when missing or -. With --prompts the records are
+    written in the order of the prompts, and missing ones are reported; otherwise in the order of the files. Records
+    are not changed. One that occurs several times is written once. If its copies differ, that is a conflict: it is
+    reported, and the first is kept unless --prefer says otherwise.
 
     Examples:
       ae-merge shard-*.jsonl --prompts prompts.jsonl -o all.jsonl
       ae-merge first.jsonl retried.jsonl --prefer ok -o all.jsonl
       cat shard-*.jsonl | ae-merge --prompts prompts.jsonl | ae-format -f table
 
-    Memory holds an index of the ids, not the records. To run what is missing, repeat the command of the run
+    Only an index of the ids is kept in memory, not the records. To run what is missing, repeat the command of the run
     with -o all.jsonl --resume.
     """
     console = Console("ae-merge", strict=strict)

@@ -1,4 +1,4 @@
-"""ae-plan: pilot runs or assumed rates → how many prompts and trials show a difference."""
+"""ae-plan: pilot runs or assumed rates → how many prompts and trials it takes to detect a difference."""
 
 import click
 
@@ -23,18 +23,18 @@ MOST_PILOTS = 2
 def pilot_run(source: Source, pilot: Pilot) -> PilotRun:
     """Returns a pilot as the plan shows it; raises UserError if nothing in it is graded."""
     if not pilot:
-        raise UserError(f"{source.name}: no record is graded: grade it with ae-grade, or give --pass-rate")
+        raise UserError(f"{source.name}: no record is graded; grade them with ae-grade, or give --pass-rate")
     trials = sum(prompt.trials for prompt in pilot.values())
     return PilotRun(name=source.name, prompts=len(pilot), trials=trials, pass_rate=mean_rate(pilot))
 
 
 @tool(NAME)
 @click.argument("paths", metavar="[PILOT [OTHER]]", nargs=-1)
-@click.option("--detect", type=NumberRange(0.001, 1), default=0.05, help="Difference to show.")
-@click.option("--power", type=NumberRange(0.5, 0.999), default=0.8, help="How often to show it.")
-@click.option("--pass-rate", "rate", type=NumberRange(0, 1), help="Pass rate to expect.  [default: the pilot's]")
+@click.option("--detect", type=NumberRange(0.001, 1), default=0.05, help="Difference in pass rate to detect.")
+@click.option("--power", type=NumberRange(0.5, 0.999), default=0.8, help="Probability of detecting it.")
+@click.option("--pass-rate", "rate", type=NumberRange(0, 1), help="Expected pass rate.  [default: the pilot's]")
 @click.option("-k", "--trials", type=click.IntRange(1, 10_000), default=1, help="Trials per prompt.")
-@count_option("-n", "--prompts", least=2, help="Prompts there are.  [default: the pilot's]")
+@count_option("-n", "--prompts", least=2, help="Number of prompts you have.  [default: the pilot's]")
 @click.option("--between", type=NumberRange(0, 1), help="Share of the variance that is between prompts.")
 @click.option(
     "--correlation", type=NumberRange(-1, 1), help="Correlation of the prompts' difficulty for the two agents."
@@ -56,21 +56,21 @@ def main(
     strict: bool,
     debug: bool,
 ) -> int:
-    """Plan an evaluation: how many prompts and trials show a difference between two agents.
+    """Plan an evaluation: how many prompts and trials it takes to detect a difference between two agents.
 
-    A difference of --detect in pass rate is shown (95 % interval without 0, as ae-compare computes it) in
-    a share --power of all such comparisons, if it is there. PILOT is a run of results or trials to plan
-    from (stdin if missing or -), OTHER one of the other agent on the same prompts; --pass-rate needs neither.
+    If the pass rates differ by --detect, a comparison detects it (95 % interval without 0, as ae-compare computes it)
+    with probability --power. PILOT is a run of results or trials to plan from (stdin if missing or -), OTHER a run of
+    the other agent on the same prompts; with --pass-rate neither is needed.
 
-    Two things vary. Prompts differ in difficulty, and by how much the one agent is better on them: only
-    more prompts average that out. Trials of one prompt differ by chance: more trials average that out.
-    What the pilots do not measure is assumed: half of the variance is between prompts (--between; a pilot
-    with 2 trials or more measures it), and prompts are hard for both agents with a correlation of 0.8
-    (--correlation; two such pilots measure it). A plan from pilots of one trial is for one trial. RANGE is
-    what the 95 % intervals of the pilots leave open. For the same number of runs, more prompts tell at
-    least as much as more trials; trials help if there are no more prompts, and to measure pass^k.
+    Two things vary. Prompts differ in difficulty, and in how much better one agent is on them: only more prompts
+    average that out. Trials of one prompt differ by chance: more trials average that out, too. What the pilots do not
+    measure is assumed: half of the variance is between prompts (--between; a pilot with 2 or more trials measures
+    it), and the difficulty of a prompt for one agent correlates with that for the other at 0.8 (--correlation; two
+    such pilots measure it). A plan from pilots with one trial is for one trial. RANGE is what the 95 % intervals of
+    the pilots leave open. For the same number of runs, more prompts reveal at least as much as more trials; trials
+    help when you have no more prompts, and to measure pass^k.
 
-    Forms (-f):
+    Formats (-f):
       {forms}
 
     Examples:
@@ -80,7 +80,7 @@ def main(
     """
     form = FORMS.choose(form, output, "text")
     if len(paths) > MOST_PILOTS:
-        raise UserError("at most two pilot runs: one of each agent")
+        raise UserError("give at most two pilot runs, one per agent")
     if len(paths) > 1 and paths.count("-") > 1:
         raise UserError("only one of the runs can be stdin")
     console = Console(NAME, strict=strict, output=output)
@@ -91,7 +91,7 @@ def main(
     question = Question(detect, power, rate, between, correlation)
     base = runs[0].pass_rate if rate is None else rate
     if not other_rates(base, detect):
-        raise UserError(f"no pass rate differs from {base:g} by {detect:g}: give a smaller --detect")
+        raise UserError(f"no pass rate can differ from {base:g} by {detect:g}: give a smaller --detect")
     available = prompts or (runs[0].prompts if runs else None)
     plan = make_plan(question, pilots, trials=trials, available=available)
     plan.pilots = runs

@@ -1,4 +1,4 @@
-"""ae-prompts: a suite of another harness, or a table → prompts with checks."""
+"""ae-prompts: another harness's suite, or a table → prompts with checks."""
 
 import os
 
@@ -21,9 +21,9 @@ from agenteval.suites.formats import FORMATS, check_format
     "--skill-name",
     "skill",
     metavar="NAME",
-    help="The skill that queries of skill-creator are about.  [default: of SKILL.md]",
+    help="The skill that skill-creator's queries are about.  [default: from SKILL.md]",
 )
-@click.option("--image", metavar="IMAGE", help="The image that was built of the Dockerfile of Harbor tasks.")
+@click.option("--image", metavar="IMAGE", help="The image built from the Dockerfile of Harbor tasks.")
 @click.option("--on-host", is_flag=True, help="Run Harbor tasks on this machine instead of in their image.")
 @output_option
 @strict_option
@@ -37,7 +37,7 @@ def main(
     strict: bool,
     debug: bool,
 ) -> int:
-    """Turn the suite of another harness into prompts that carry their checks.
+    """Turn the suite of another harness into prompts with checks.
 
     FORMAT is one of:
 
@@ -49,9 +49,9 @@ def main(
       promptfoo      promptfooconfig.yaml: prompts, tests and assertions
       inspect        datasets of inspect_ai: JSON, JSON Lines or CSV
 
-    What a prompt cannot express is reported for each case and counted at the end; it is in
-    metadata.notExpressed, too. A case that is wrong is reported with its place, and all others are written.
-    Paths in the prompts count from the directory of -o FILE; without it, from the current directory.
+    What a prompt cannot express is reported for each case, counted at the end, and listed in metadata.notExpressed.
+    An invalid case is reported with its place, and all others are written. Paths in the prompts are relative to the
+    directory of -o FILE, or to the current directory without -o.
 
     Examples:
       ae-prompts csv questions.csv -o prompts.jsonl
@@ -61,7 +61,7 @@ def main(
     if format_ not in FORMATS:
         raise UserError(f'no format is named "{format_}"; {nearest(format_, FORMATS)}')
     if image and on_host:
-        raise UserError("--image beside --on-host: a task runs in its image, or on this machine")
+        raise UserError("--image and --on-host exclude each other: a task runs either in its image or on this machine")
     check_format(format_, suite)
     console = Console("ae-prompts", strict=strict, output=output)
     base = os.path.dirname(output) if output not in (None, "-") and output else ""

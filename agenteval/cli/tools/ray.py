@@ -1,4 +1,4 @@
-"""ae-ray: any filter of the suite, on the nodes of a Ray cluster."""
+"""ae-ray: run any filter of the suite on the nodes of a Ray cluster."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ OF_NODES = f"/var/tmp/agenteval-{os.getuid()}"  # below it each run has its work
 OURS = ("-o", "--output", "--resume", "--append", "--overwrite", "--keep-order")
 BROUGHT = ".agenteval-workspaces"  # marks a directory in which --resume may replace workspaces
 AGENT_TOOLS = ("ae-run", "ae-capture", "ae-trials")
-EXIT_1 = "finished, but records were refused or given up, or a filter exited with 1; they are reported"
+EXIT_1 = "finished, but records were refused or given up on, or a filter exited with 1; all are reported"
 
 
 def parse_resources(text: str) -> dict[str, float]:
@@ -68,29 +68,33 @@ def parse_resources(text: str) -> dict[str, float]:
     help="auto: the cluster of this machine or $RAY_ADDRESS; local: start one here; host:port or ray://host:port.",
 )
 @count_option(
-    "-j", "--concurrency", "--slots", least=1, help="Records at a time, on all nodes.  [default: one per CPU]"
+    "-j",
+    "--concurrency",
+    "--slots",
+    least=1,
+    help="Maximum number of records at a time, over all nodes.  [default: one per CPU]",
 )
 @click.option(
     "--resources",
     type=Parsed("resources", parse_resources),
     metavar="NAME=AMOUNT,…",
-    help="What each record asks for, such as cpu=2,mem=4G.  [default: next to nothing]",
+    help="What each record reserves, such as cpu=2,mem=4G.  [default: next to nothing]",
 )
 @click.option("--env", multiple=True, metavar="NAME", help="Pass this variable on to the filters; repeatable.")
 @click.option("--file", "files", multiple=True, metavar="PATH", help="Send this file or directory too; repeatable.")
 @click.option(
-    "--bring-workspaces", metavar="DIR", help="Bring the workspace of each record here, as the record is written."
+    "--bring-workspaces", metavar="DIR", help="Copy the workspace of each record to DIR as the record is written."
 )
 @count_option(
     "--retries",
     least=0,
     default=2,
-    help="Give a record whose worker died to another one, up to N times; then it gets `errors`.",
+    help="Give a record whose worker died to another worker, up to N times; after that it gets `errors`.",
 )
-@click.option("--keep-order", is_flag=True, help="Records in input order.  [default: as they finish]")
+@click.option("--keep-order", is_flag=True, help="Write records in input order.  [default: as they finish]")
 @output_option
 @append_options
-@click.option("--overwrite", is_flag=True, help="With -o: replace the records that the file holds.")
+@click.option("--overwrite", is_flag=True, help="With -o: replace the records that are in the file.")
 @progress_option
 def main(
     path: str | None,
@@ -112,21 +116,21 @@ def main(
 ) -> int:
     """Run a tool of the suite on the nodes of a Ray cluster.
 
-    RECORDS is what the tool after -- reads (or stdin). ae-run, ae-capture and ae-trials run their agents
-    and graders on the nodes; the run itself is kept here, so that limits, --resume, --stop-when-known and
-    whatever else concerns all prompts work as without a cluster. ae-extract, ae-grade, ae-validate-refs and
-    other filters get batches of records.
+    RECORDS is the input of the tool after -- (or stdin). ae-run, ae-capture and ae-trials run their agents and
+    graders on the nodes; the run itself is managed here, so limits, --resume, --stop-when-known and whatever else
+    concerns all prompts work as they do without a cluster. ae-extract, ae-grade, ae-validate-refs and other filters
+    get batches of records.
 
     Examples:
       ae-ray prompts.jsonl -j 64 --env ANTHROPIC_API_KEY -o r.jsonl --resume -- ae-capture -s claude -g grader.py
       ae-ray --address local prompts.jsonl -- ae-run --simple "my-agent {}" | ae-extract -s text
       ae-ray --address ray://head:10001 results.jsonl -- ae-grade -g ./grader.py
 
-    Every node has agenteval and the agent. Files below the current directory that the command names are sent
-    along, and the tool runs in the directory that holds them (with --address local, in this one). A relative
-    --workspace-dir is below a directory that only this run has, on each node; --bring-workspaces copies the
-    workspaces here. If a worker or a node dies, its records go to others; a node on which nothing works gets
-    no more. It needs Ray: pip install 'agenteval[ray]'.
+    agenteval and the agent must be installed on every node. Files below the current directory that the command names
+    are sent along, and the tool runs in the directory that holds them (with --address local, in the current one). A
+    relative --workspace-dir lies below a directory that only this run uses, on each node; --bring-workspaces copies
+    the workspaces here. If a worker or a node dies, its records go to others; a node on which nothing works gets no
+    more records. This tool needs Ray: pip install 'agenteval[ray]'.
     """
     words, environment = check_command(command), read_variables(env)
     for file in files:
@@ -253,10 +257,10 @@ def node_variables(address: str, bring_to: str | None, options: Mapping[str, Any
     """Returns what tells nodes where workspaces are; UserError if they cannot be brought home."""
     if bring_to is not None:
         if options["workspace_dir"] is None:
-            raise UserError("--bring-workspaces needs --workspace-dir, after --")
+            raise UserError("--bring-workspaces needs --workspace-dir DIR, after --")
         ours = options["resume"] and os.path.exists(os.path.join(bring_to, BROUGHT))
         if os.path.isdir(bring_to) and os.listdir(bring_to) and not ours:
-            raise UserError(f"--bring-workspaces {bring_to}: holds files; give a directory that is empty or new")
+            raise UserError(f"--bring-workspaces {bring_to}: is not empty; give a new or empty directory")
     places = {} if address == "local" else {RUNS_VARIABLE: OF_NODES}
     return {**places, **({PACK_VARIABLE: "1"} if bring_to is not None else {})}
 
@@ -276,7 +280,7 @@ def check_command(command: list[str] | None) -> list[str]:
         if word.partition("=")[0] == "--shard":
             raise UserError("--shard is for machines that know nothing of each other; ae-ray shares the records out")
         if word.partition("=")[0] in ours:
-            raise UserError(f"{word.partition('=')[0]} of {command[0]} would act on the nodes: put it before --")
+            raise UserError(f"{word.partition('=')[0]} after -- would act on the nodes: put it before --")
     return command
 
 
@@ -288,7 +292,7 @@ def read_variables(names: Sequence[str]) -> dict[str, str]:
                 f"--env {name.partition('=')[0]}: give only the name; the value is taken from the environment"
             )
         if name not in os.environ:
-            raise UserError(f"--env {name}: not set")
+            raise UserError(f"--env {name}: is not set in the environment")
     return {name: os.environ[name] for name in names}
 
 

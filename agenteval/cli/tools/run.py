@@ -16,10 +16,10 @@ from agenteval.streams.source import Source
 def main(path: str | None, **options: Any) -> int:
     """Run each prompt through an agent and write its raw output as JSONL.
 
-    PROMPTS is a JSONL file (or stdin): {"id": "a", "input": "…"} per line; a list as input gives
-    the turns of one session. Name the agent with one of -s, --simple, --shell and -- CMD; what
-    follows -- is a program that speaks the Agent Client Protocol on stdin and stdout. It may read
-    and write files in its working directory, and is permitted what it asks for.
+    PROMPTS is a JSONL file (or stdin) with {"id": "a", "input": "…"} on each line; a list as input holds the turns of
+    one session. Name the agent with exactly one of -s, --simple, --shell and -- CMD. CMD is a program that speaks the
+    Agent Client Protocol on stdin and stdout; it may read and write files in its working directory, and is granted
+    every permission it asks for.
 
     Examples:
       ae-run prompts.jsonl -s claude -j 4 --workspace-dir ws -o raw.jsonl
@@ -28,10 +28,10 @@ def main(path: str | None, **options: Any) -> int:
       ae-run prompts.jsonl -j 2 --workspace-dir ws -- ae-headless -s claude | ae-extract -s acp
       jq -c 'select(.metadata.category == "ui")' prompts.jsonl | ae-run --shell 'my-agent "$PROMPT"'
 
-    An agent that fails, crashes or times out is data: its record has `errors` and the exit code
-    stays 0 (see -e). Its whole process tree is ended with it, at a timeout, and with this tool.
+    An agent that fails, crashes or times out is data: its record has `errors` and the exit code stays 0 (see -e). Its
+    whole process tree is terminated when it exits, when it times out, and when this tool ends.
 
-    Agents run with your permissions, and the adapters of the suite switch off their questions: give them
-    directories of their own (--workspace-dir), and a wall around them (--sandbox).
+    Agents run with your permissions, and the bundled adapters turn off their confirmation prompts: give each its own
+    directory (--workspace-dir), and confine them with --sandbox.
     """
     return run_prompts(Source(path), RunSettings(**options))

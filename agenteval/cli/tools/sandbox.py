@@ -1,4 +1,4 @@
-"""ae-sandbox: runs a command behind a wall, where it sees its own directory, the system and nothing else."""
+"""ae-sandbox: run a command in a sandbox, where it sees its own directory, the system and nothing else."""
 
 import os
 
@@ -11,9 +11,9 @@ from agenteval.errors import UserError
 from agenteval.processes.process import Command, find_program
 
 EXIT_STATUS = {
-    0: "the exit code is that of the command; 128 + N if signal N has killed it",
+    0: "the exit code is that of the command; 128 + N if signal N killed it",
     1: "also if the command cannot be started",
-    2: "also on a usage error, or if there is nothing that can build the wall; nothing was run",
+    2: "also on a usage error, or if nothing here can provide a sandbox; nothing was run",
     130: "also if it was interrupted (Ctrl-C); 143 terminated",
 }
 
@@ -22,15 +22,21 @@ EXIT_STATUS = {
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
-    help="What builds the wall.  [default: bwrap; with --image podman or docker]",
+    help="What provides the sandbox.  [default: bwrap; with --image podman or docker]",
 )
-@click.option("--net", type=click.Choice(NETWORKS), default="none", help="Network: none, or that of this machine.")
-@click.option("--image", metavar="IMAGE", help="Image of the container, for podman and docker; it needs /bin/sh.")
-@click.option("--writable", multiple=True, metavar="DIR", help="A directory that it may write to; repeatable.")
-@click.option("--readable", multiple=True, metavar="PATH", help="A file or directory that it may read; repeatable.")
+@click.option("--net", type=click.Choice(NETWORKS), default="none", help="Network access: none, or this machine's.")
+@click.option("--image", metavar="IMAGE", help="Container image, for podman and docker; it must have /bin/sh.")
+@click.option("--writable", multiple=True, metavar="DIR", help="A directory that the command may write to; repeatable.")
+@click.option(
+    "--readable", multiple=True, metavar="PATH", help="A file or directory that the command may read; repeatable."
+)
 @click.option("--home", metavar="DIR", help="Its HOME.  [default: an empty directory, removed afterwards]")
-@click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="Set or pass on a variable; repeatable.")
-@click.option("--engine-arg", multiple=True, metavar="ARG", help="A word for podman run or docker run; repeatable.")
+@click.option(
+    "--env", multiple=True, metavar="NAME[=VALUE]", help="Set an environment variable, or pass yours on; repeatable."
+)
+@click.option(
+    "--engine-arg", multiple=True, metavar="ARG", help="An argument for podman run or docker run; repeatable."
+)
 def main(
     engine: str | None,
     net: str,
@@ -43,16 +49,16 @@ def main(
     debug: bool,
     command: list[str] | None,
 ) -> int:
-    """Run a command behind a wall: it sees its own directory, the system and nothing else.
+    """Run a command in a sandbox: it sees its own directory, the system and nothing else.
 
     It can write to the current directory, to --writable DIR and to its HOME; it can read the system
-    (/usr, /etc, …), the files that its program was installed with, and --readable PATH. It sees no other
-    files and no other processes, and has no network but with --net host. Of the environment it gets PATH,
-    LANG and the like, and what --env names. Stdin, stdout, stderr and the exit code are those of the
-    command; on SIGTERM, SIGINT and SIGHUP all that it has started gets SIGTERM, and SIGKILL two seconds later.
+    (/usr, /etc, …), the files that its program was installed with, and --readable PATH. It sees no other files and no
+    other processes, and has no network unless --net host is given. From the environment it gets PATH, LANG and the
+    like, plus what --env names. Stdin, stdout, stderr and the exit code are those of the command; on SIGTERM, SIGINT
+    or SIGHUP everything that it has started gets SIGTERM, and SIGKILL two seconds later.
 
-    bwrap (bubblewrap) works with and without root. With --image it runs in a container of podman or docker,
-    which has the image's programs, 2 GB of memory, 1 CPU and 512 processes; --engine-arg changes that.
+    bwrap (bubblewrap) works with and without root. With --image the command runs in a podman or docker container with
+    the image's programs, 2 GB of memory, 1 CPU and 512 processes; --engine-arg changes that.
 
     Examples:
       ae-sandbox -- make test
@@ -64,7 +70,7 @@ def main(
         raise UserError("name the command after --, as in ae-sandbox -- make test")
     for place in (*writable, *filter(None, [home])):
         if not os.path.isdir(place):
-            raise UserError(f"{place}: no such directory to write to")
+            raise UserError(f"--writable {place}: no such directory")
     sandbox = find_sandbox(engine or "", net, image, read=readable, arguments=engine_arg, option="--engine")
     sandbox = sandbox.showing(programs_of(command))
     environment = agent_environment(env, clean=True)

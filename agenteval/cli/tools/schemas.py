@@ -16,16 +16,16 @@ from agenteval.wire.json_schema import OTHER_NAMES, SCHEMAS, schema_of, summary_
 @click.argument(
     "name", metavar="[NAME]", required=False, type=Names(lambda: {name: summary_of(name) for name in SCHEMAS})
 )
-@click.option("-j", "--json", "as_json", is_flag=True, help="All schemas as one JSON object, by name.")
-@click.option("-s", "--split", is_flag=True, help="A file for each schema, NAME.json, in the directory that -o names.")
-@click.option("-l", "--list", "as_list", is_flag=True, help="The names and what they describe, as without options.")
+@click.option("-j", "--json", "as_json", is_flag=True, help="Print all schemas as one JSON object, by name.")
+@click.option("-s", "--split", is_flag=True, help="Write each schema to NAME.json in the directory given with -o.")
+@click.option("-l", "--list", "as_list", is_flag=True, help="Print the names and what they describe (the default).")
 @output_option
 def main(name: str | None, as_json: bool, split: bool, as_list: bool, output: str | None, debug: bool) -> int:
     """Export the wire format as JSON Schema (2020-12), for validation in any language.
 
-    Without a NAME: the names and what they describe. With one: its schema, which refers to no other.
-    Unknown fields are allowed everywhere, as the tools pass them through. Fields that the tools always
-    write are required; the tools themselves also read files of other harnesses that lack some of them.
+    Without a NAME, print the names and what they describe; with one, its schema, which is self-contained. Unknown
+    fields are allowed everywhere, as the tools pass them through. Fields that the tools always write are required,
+    although the tools also read files from other harnesses that lack some of them.
 
     Examples:
       ae-schemas

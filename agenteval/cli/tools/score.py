@@ -1,4 +1,4 @@
-"""ae-score: graded results or trials → evaluation.json: means, the combined score, and whether criteria are met."""
+"""ae-score: graded results or trials → evaluation.json: means, a combined score, and whether criteria are met."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -67,7 +67,7 @@ def report(evaluation: Evaluation, scoring: Scoring, given: Mapping[str, str], c
         console.say(remark)
     for name, values in scoring.metadata.items():
         if len(values) > 1 and name not in given:
-            console.say(f"the records do not agree on {name} ({', '.join(values)}, …): give --meta {name}=…")
+            console.say(f"the records disagree on {name} ({', '.join(values)}, …): set it with --meta {name}=…")
     criteria = evaluation.criteria or []
     for result in criteria:
         console.say(in_words(result, evaluation.num_questions))
@@ -90,9 +90,13 @@ def weight_option(name: str, default: float, of: str) -> Callable[[F], F]:
 @weight_option("alpha", ScoreWeights().alpha, "the hit rate")
 @weight_option("beta", ScoreWeights().beta, "the tokens")
 @weight_option("gamma", ScoreWeights().gamma, "the judge's score")
-@click.option("--criteria", metavar="NAME|FILE", help="Exit 1 unless met: minimum, target, or a JSON file of minima.")
-@click.option("--min", "minima", multiple=True, metavar="NAME=VALUE", help="Exit 1 below this mean; repeatable.")
-@click.option("--no-judge-tokens", is_flag=True, help="Count only the agent's tokens: leave out those of the judge.")
+@click.option(
+    "--criteria", metavar="NAME|FILE", help="Exit 1 unless these are met: minimum, target, or a JSON file of minima."
+)
+@click.option(
+    "--min", "minima", multiple=True, metavar="NAME=VALUE", help="Exit 1 if this mean is below VALUE; repeatable."
+)
+@click.option("--no-judge-tokens", is_flag=True, help="Count only the agent's tokens, not the judge's.")
 @click.option("--meta", multiple=True, metavar="KEY=VALUE", help="Add to the metadata; repeatable.")
 @form_option(FORMS, "json")
 @output_option
@@ -115,21 +119,20 @@ def main(
 ) -> int:
     """Evaluate graded results: means, one combined score, and whether criteria are met.
 
-    GRADED is the output of ae-grade, results or trials (or stdin). A trial counts as a question of its own,
-    named ID#N. For each question:
+    GRADED is the output of ae-grade, results or trials (or stdin). Each trial counts as a question named ID#N. For
+    each question:
       hit_rate, mrr   from the outcome of the grader named `sources` (ae-grader-sources), else its score
       judge_score     outcome.overall_score of the one named `judge` (ae-grader-judge), else its score
-      num_tokens      the agent's input and output tokens plus the judge's (see --no-judge-tokens). If the
-                      agent reports none, question and answer are counted: fewer than it used, and marked
-                      tokens_approximate; if only part of them is reported, num_tokens is null and left
-                      out of the means
+      num_tokens      the agent's input and output tokens plus the judge's (see --no-judge-tokens). If the agent
+      reports none, those of question and answer are counted instead: fewer than it used, and marked
+      tokens_approximate. If only part of them is reported, num_tokens is null and left out of the means
       combined_score  hit_rate^alpha * judge_score^gamma / (num_tokens/1000)^beta
-    If no grader has that name, the one whose outcome has hit_rate or overall_score is used.
+    If no grader has that name, one whose outcome has hit_rate or overall_score is used.
 
     Missing is not zero: a value that a question lacks (not graded, or the grader erred) is null and left
     out of the means; summary.counts has the number of questions behind each. Without tokens above 0 there
-    is no combined score. A question on which the agent failed counts with the values its graders gave it,
-    is marked `failed` with its errors, and is named on stderr. best_combined_score is the best question's.
+    is no combined score. A question on which the agent failed counts with the values its graders gave it, is marked
+    `failed` with its errors, and is named on stderr. best_combined_score is that of the best question.
 
     The fields and criteria are those of the reference evaluation of a Wikipedia agent. Its sample (1.42 at
     hit rate 1, judge 0.85 and 2500 tokens) does not follow from its formula, which gives 0.50; ae-score
@@ -139,11 +142,11 @@ def main(
       minimum  avg_hit_rate > 0.8, avg_mrr > 0.7, avg_judge_score > 0.75
       target   avg_hit_rate > 0.9, avg_mrr > 0.85, avg_judge_score > 0.85, avg_combined_score > 1.2
       FILE     {"avg_hit_rate": 0.8, "best_combined_score": 0.5}
-    --min asks for at least VALUE: hit_rate, mrr, judge_score, combined_score (avg_hit_rate, … are the
+    --min requires at least VALUE: hit_rate, mrr, judge_score, combined_score (avg_hit_rate, … are the
     same), best_combined_score. A value that no question has meets no criterion.
 
     Metadata: ground_truth_file, search_mode, model (from fields or metadata of these names in the records)
-    and judge_model (from the judge), if all records that have one agree, or as given with --meta.
+    and judge_model (from the judge), if all records that have a value agree, or as given with --meta.
 
     Examples:
       ae-score graded.jsonl --criteria minimum -o evaluation.json

@@ -1,4 +1,4 @@
-"""ae-show: one record, or each, as a readable timeline on the terminal."""
+"""ae-show: show records as a readable timeline on the terminal."""
 
 import os
 import signal
@@ -61,14 +61,14 @@ def show(shown: Iterator[str], target: Output) -> None:
         target.write_bytes(f"{line}\n".encode())
 
 
-@tool(NAME, exit_status={1: "finished, but some lines were refused, or there is no record of an ID"})
+@tool(NAME, exit_status={1: "finished, but some lines were refused, or no record has the given ID"})
 @input_argument("RESULTS")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option(
-    "--failed", is_flag=True, help="Only records that did not pass, whose agent failed or whose grader erred."
+    "--failed", is_flag=True, help="Show only records that did not pass, whose agent failed or whose grader erred."
 )
-@click.option("--full", is_flag=True, help="Show long texts whole.")
-@count_option("--step", least=1, help="Show only this step, whole.")
+@click.option("--full", is_flag=True, help="Show long texts in full.")
+@count_option("--step", least=1, help="Show only this step, in full.")
 @max_line_option
 @output_option
 @strict_option
@@ -89,9 +89,9 @@ def main(
     records are shown, one after another. A trial is named ID#N; the ID of a prompt stands for all of
     its trials.
 
-    On a terminal there are colours, and what does not fit on the screen goes through $PAGER (less).
-    Elsewhere it is plain text. The middle of a long text is left out; --full shows it. Control
-    characters of agents are shown as pictures and never reach the terminal.
+    On a terminal the timeline is coloured and, if it does not fit on the screen, shown with $PAGER (less); elsewhere
+    it is plain text. Long texts are cut in the middle; --full shows them whole. Control characters in an agent's
+    output are shown as symbols and never reach the terminal.
 
     Examples:
       ae-show results.jsonl far-future
@@ -117,6 +117,6 @@ def main(
         console.say(f"{source.name}: no record {first_few(list(selection.missing), IDS_SHOWN)}{there}")
     elif not selection.shown and selection.seen:
         console.say(
-            f"{source.name}: nothing to show with --failed: what is graded passed, no agent failed, no grader erred"
+            f"{source.name}: nothing to show with --failed: all graded records passed, no agent failed, no grader erred"
         )
     return FAILED if console.refused or selection.missing else OK

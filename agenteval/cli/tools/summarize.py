@@ -22,9 +22,12 @@ def choose_form(markdown: bool, output: str | None) -> str:
 @tool(NAME)
 @input_argument("RESULTS")
 @click.option(
-    "-m", "--markdown", is_flag=True, help="Markdown with every step, for people and judges; so is -o FILE.md."
+    "-m",
+    "--markdown",
+    is_flag=True,
+    help="Write markdown with every step, for people and judges; implied by -o FILE.md.",
 )
-@click.option("--for-web", is_flag=True, help="Markdown in which no text of an agent is markup, for a web page.")
+@click.option("--for-web", is_flag=True, help="Write markdown for a web page, with all text from agents escaped.")
 @output_option
 @strict_option
 @progress_option
@@ -37,18 +40,18 @@ def main(
     progress: bool | None,
     debug: bool,
 ) -> int:
-    """Make compact views of results: a short record each, or a section of markdown.
+    """Make compact views of results: a short record or a section of markdown for each.
 
     RESULTS is a file of results or of trials, graded or not; stdin if missing or -. Each trial is
     shown as a result named ID#N.
 
     A short record has id, input (turns joined by newlines), output, toolCalls (names in order) and
-    duration (ms; missing if not known).
+    duration (ms; missing if unknown).
 
-    Markdown shows each record with its steps and their ids. Thoughts and messages are cut after 100
-    characters, the output after 200, a plan after 80. Of the input of a tool, code of more than 12
-    lines is cut to the first 8 and the last 4. Text is as the agent wrote it, for a judge to read; with
-    --for-web it is escaped, so that a web page shows it and runs none of it.
+    Markdown shows each record with its steps and their ids. Thoughts and messages are cut after 100 characters, the
+    output after 200, a plan after 80. In a tool's input, code of more than 12 lines is cut to the first 8 and the
+    last 4. Text is as the agent wrote it, for a judge to read; with --for-web it is escaped, so that a web page
+    displays it and executes none of it.
 
     Examples:
       ae-summarize results.jsonl -o summary.jsonl

@@ -1,4 +1,4 @@
-"""ae-validate-refs: prompts with a reference → does each reference answer pass the grader."""
+"""ae-validate-refs: prompts with a reference → does each reference answer pass the grader?"""
 
 import os
 from collections.abc import Iterator
@@ -131,19 +131,19 @@ class ValidationCounts:
 def main(path: str | None, output: str | None, strict: bool, progress: bool | None, debug: bool, **graders: Any) -> int:
     """Check that the reference answers of prompts pass the grader, before any agent is judged by it.
 
-    PROMPTS is JSONL with `id`, `input` and `reference` (or stdin). The grader sees what it would see of
-    an agent that answered with the reference: `output` is the reference, `trajectory` is empty. Each
-    record out has `id`, `input`, `reference`, `pass`, `score`, `reasoning`, and the prompt's other fields.
-    If a reference does not pass, the task is ambiguous, the grader too strict or the hint wrong: the exit
-    code is 1 then. Prompts without a reference are counted on stderr; if none has one, the exit code is 1.
+    PROMPTS is JSONL with `id`, `input` and `reference` (or stdin). The grader sees what it would see if an agent had
+    answered with the reference: `output` is the reference, `trajectory` is empty. Each output record has `id`,
+    `input`, `reference`, `pass`, `score`, `reasoning`, and the prompt's other fields. A reference that does not pass
+    means that the task is ambiguous, the grader too strict or the hint wrong; the exit code is then 1. Prompts
+    without a reference are counted on stderr; if no prompt has one, the exit code is 1.
 
     Examples:
       ae-validate-refs prompts.jsonl -g ./grader.py -o validation.jsonl
       ae-validate-refs prompts.jsonl -g ae-grader-hint | jq -r 'select(.pass | not) | .id'
       ae-validate-refs prompts.jsonl -g ./grader.py -o validation.jsonl && ae-run prompts.jsonl -s claude -o raw.jsonl
 
-    Of a Harbor task (ae-prompts harbor) the reference is solution/solve.sh: it runs in a new workspace, and then
-    the tests do. A task with an image needs -g "ae-grader-checks --sandbox podman --sandbox-image IMAGE".
+    For a Harbor task (ae-prompts harbor) the reference is solution/solve.sh: it runs in a new workspace, followed by
+    the tests. A task with an image needs -g "ae-grader-checks --sandbox podman --sandbox-image IMAGE".
 
     GRADER is anything that ae-grade takes; with several, a reference must pass all of them.
     """

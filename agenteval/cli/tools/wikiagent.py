@@ -22,7 +22,7 @@ DEFAULT_MODEL = "gpt-4o-mini"
 
 EXIT_STATUS = {
     0: "the last event is a result with an answer",
-    1: "the last event is a result with the error: of the model, the wiki or the network",
+    1: "the last event is a result with the error of the model, the wiki or the network",
 }
 
 
@@ -36,7 +36,7 @@ def parse_seconds(text: str) -> float:
 
 @tool("ae-wikiagent", exit_status=EXIT_STATUS)
 @click.argument("words", metavar="[QUESTION]", nargs=-1)
-@click.option("-p", "--prompt", metavar="QUESTION", help="The question; else the argument, else stdin.")
+@click.option("-p", "--prompt", metavar="QUESTION", help="The question.  [default: the argument, else stdin]")
 @click.option("--model", default=DEFAULT_MODEL, envvar="AE_WIKIAGENT_MODEL", metavar="NAME", help="The model to ask.")
 @click.option(
     "--mode",
@@ -46,25 +46,25 @@ def parse_seconds(text: str) -> float:
     help="How much to search and read.",
 )
 @click.option(
-    "--offline", is_flag=True, envvar="AE_WIKIAGENT_OFFLINE", help="Use rules as the model, and bundled articles."
+    "--offline", is_flag=True, envvar="AE_WIKIAGENT_OFFLINE", help="Use rules instead of a model, and bundled articles."
 )
-@count_option("--max-steps", least=1, default=12, help="Most turns of the model.")
+@count_option("--max-steps", least=1, default=12, help="Maximum number of model turns.")
 @click.option("--temperature", type=float, default=0.1, metavar="X", help="Temperature of the model.")
-@click.option("--language", default="en", metavar="CODE", help="Which Wikipedia.")
-@click.option("--api-url", metavar="URL", help="Another MediaWiki: the address of its api.php.")
+@click.option("--language", default="en", metavar="CODE", help="Language of the Wikipedia to use.")
+@click.option("--api-url", metavar="URL", help="Use another MediaWiki: the URL of its api.php.")
 @click.option(
     "--user-agent", metavar="TEXT", help="Who you are, for the operators of the wiki: a name and a contact address."
 )
-@count_option("--text-limit", least=0, default=6000, help="Characters of a page; 0: no limit.")
+@count_option("--text-limit", least=0, default=6000, help="Characters to read of each page; 0: no limit.")
 @click.option("--pause", type=click.FloatRange(0), default=0.1, metavar="S", help="Seconds between calls to the wiki.")
 @click.option(
     "--timeout",
     type=Parsed("s", parse_seconds),
     default=60.0,
-    help="Limit of a model request: 30s, 5m; a bare number is seconds.",
+    help="Time limit per model request: 30s, 5m; a bare number is seconds.",
 )
 def main(words: tuple[str, ...], prompt: str | None, debug: bool, **options: Any) -> int:
-    """Answer a question from Wikipedia: search, read pages, answer with sources.
+    """Answer a question from Wikipedia: search, read pages, and answer with sources.
 
     Prints one JSON event per line as it happens: thoughts, each tool call with its input, each result,
     and last {"type": "result", "result": {answer, confidence, sources_used, reasoning}, "usage": …}.
@@ -76,10 +76,9 @@ def main(words: tuple[str, ...], prompt: str | None, debug: bool, **options: Any
       ae-wikiagent -p "What is the anchoring effect?" --model gpt-4o --mode research
       ae-run prompts.jsonl -s wikiagent -j 4 | ae-extract -s wikiagent -o results.jsonl
 
-    The model is any that speaks the OpenAI chat API: OPENAI_API_KEY, and OPENAI_BASE_URL for another
-    server. AE_WIKIAGENT_MODEL, AE_WIKIAGENT_MODE and AE_WIKIAGENT_OFFLINE=1 set options from outside.
-    With --offline, rules take the place of the model and bundled articles that of Wikipedia: no key, no
-    network.
+    Any model with the OpenAI chat API works: set OPENAI_API_KEY, and OPENAI_BASE_URL for another server.
+    AE_WIKIAGENT_MODEL, AE_WIKIAGENT_MODE and AE_WIKIAGENT_OFFLINE=1 set options from the environment. With --offline,
+    rules replace the model and bundled articles replace Wikipedia: it needs no key and no network.
     """
     question = read_question(words, prompt)
     output = Output()
@@ -127,5 +126,5 @@ def live_model(name: str, temperature: float, timeout: float) -> AskModel:
     try:
         model = Model(name, timeout=timeout)
     except ModelError as error:
-        raise UserError(f"{error}; or --offline") from None
+        raise UserError(f"{error}; or use --offline") from None
     return partial(model.ask, temperature=temperature)
