@@ -85,7 +85,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Returns advice for a mistyped name: the similar names, or all there are."""
     known = list(known)
     close = similar(name, known)
-    return f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(known)}"
+    return f"did you mean {', '.join(close)}?" if close else f"choose from {', '.join(known)}"
 
 
 def install_command(extra: str) -> str:

@@ -38,7 +38,9 @@ def test_each_scenario_was_passed_or_does_not_apply_for_a_reason(name: str) -> N
 
 
 def test_another_version_has_its_own_row_and_a_refused_flag_is_one_note() -> None:
-    refusal = "errors: ['exited with code 1 (it refuses --new of the adapter claude, which was proven on 2)']"
+    refusal = (
+        "errors: ['exited with code 1 (it does not accept --new from the adapter claude, which was tested with 2)']"
+    )
     old = Row("claude", "1.0", "2026-11-17", True, ["thoughts"], {"tool": [refusal], "500": [refusal, "other"]})
     text = page([old._replace(version="2", problems={"tool": []})], [old], ["tool", "500"])
     now, _, others = text.partition("## Other versions")

@@ -350,7 +350,7 @@ def event(**fields: object) -> list[Record]:
         ({"env": {"A=B": "c"}}, "env.A=B cannot be an environment variable"),
         ({"env": {"A": 1}}, "env.A must be a string"),
         ({"promt": {}}, "promt: no such field; did you mean prompt?"),
-        ({"historyTemplate": "hello"}, "historyTemplate must have {{input}}"),
+        ({"historyTemplate": "hello"}, "historyTemplate must contain {{input}}"),
     ],
 )
 def test_wrong_schema_names_the_field(fields: Record, says: str, tmp_path: Path) -> None:

@@ -56,8 +56,8 @@ def test_the_share_of_a_scheduler(
     ("which", "environment", "says"),
     [
         ("slurm", {}, "SLURM_ARRAY_TASK_ID is not set: submit it with sbatch --array=1-8"),
-        ("slurm", slurm(5, 3, 9, 3), "is not of a range"),  # --array=3,5,9
-        ("slurm", slurm(4, 3, 9, 4, 2), "is not of a range"),
+        ("slurm", slurm(5, 3, 9, 3), "is not a plain range"),  # --array=3,5,9
+        ("slurm", slurm(4, 3, 9, 4, 2), "is not a plain range"),
         ("k8s", {"JOB_COMPLETIONS": "3"}, "JOB_COMPLETION_INDEX is not set"),
         ("k8s", {"JOB_COMPLETION_INDEX": "1"}, "JOB_COMPLETIONS is not set"),
         ("k8s", {"JOB_COMPLETION_INDEX": "3", "JOB_COMPLETIONS": "3"}, "is not below JOB_COMPLETIONS=3"),

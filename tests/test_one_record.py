@@ -207,7 +207,7 @@ def test_max_steps() -> None:
     stdin = jsonl(raw(*(call % n for n in range(12)), end), raw(*(call % n for n in range(10)), end, id="b"))
     cut, whole = run("ae-extract", "-s", "claude", "--max-steps", 10, stdin=stdin).expect(0).records
     assert len(cut["trajectory"]) == len(whole["trajectory"]) == 10 and "errors" not in whole
-    assert cut["errors"] == ["more than 10 steps: the others are left out (--max-steps)"] and cut["output"] == "done"
+    assert cut["errors"] == ["more than 10 steps: the rest are left out (--max-steps)"] and cut["output"] == "done"
 
 
 def test_explain_prints_no_control_characters(tmp_path: Path) -> None:

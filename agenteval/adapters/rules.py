@@ -70,7 +70,7 @@ class SchemaCompiler:
         except ValueError as error:
             raise self.error(field, f" is {error}") from None
         if pattern.search(""):
-            raise self.error(field, " matches an empty text, and so matches everywhere")
+            raise self.error(field, " matches the empty string, and so matches everywhere")
         return pattern
 
     def traced(self, field: str, act: Act) -> Act:
@@ -168,7 +168,7 @@ def compile_match(
     if items and not with_items:
         raise compiler.error(field, " may not have [*]")
     if len(items) > 1:
-        raise compiler.error(field, " may have [*] in one condition only")
+        raise compiler.error(field, " may have [*] in only one condition")
     return tuple(condition for condition in compiled if not condition.kind), items[0] if items else None
 
 

@@ -58,7 +58,7 @@ def load_adapter(ref: str) -> Adapter:
             raise UserError(f'no adapter schema is named "{ref}", and there is no such file; {hint}')
         path = bundled_path(ref)
     elif ref in bundled_adapters():
-        source = f"./{ref} (a file here; the schema of the suite is -s {PREFIX}{ref})"
+        source = f"./{ref} (a file here; for the bundled schema use -s {PREFIX}{ref})"
     try:
         return parse_adapter(read_given(path), source)
     except OSError as error:
@@ -93,7 +93,7 @@ def _decode(data: bytes, source: str) -> Any:
     try:
         return msgspec.json.decode(data)
     except RecursionError:
-        raise UserError(f"{source}: not JSON that can be read: nested too deeply") from None
+        raise UserError(f"{source}: cannot be read as JSON: nested too deeply") from None
     except (msgspec.DecodeError, UnicodeError) as error:
         raise UserError(f"{source}{_where_and_why(data, str(error))}") from None
 
@@ -110,9 +110,9 @@ def _where_and_why(data: bytes, why: str) -> str:
         hint = " (JSON has no comments)" if text.startswith(COMMENTS, bad.pos) else ""
         return f"{_place(text[: bad.pos])}: not JSON: {_syntax(bad.msg, why, bad.pos >= len(text.rstrip()))}{hint}"
     except ValueError:
-        return ": not JSON that can be read: a number too long"
+        return ": cannot be read as JSON: a number is too long"
     if "truncated" in why:
-        return ": not JSON that can be read: half of a surrogate pair (\\ud800 to \\udfff) stands alone"
+        return ": cannot be read as JSON: contains half of a surrogate pair (\\ud800 to \\udfff)"
     found = re.search(r" \(byte (\d+)\)", why)  # NaN, which json accepts
     place = _place(data[: int(found[1])].decode(errors="replace")) if found else ""
     reason = re.sub(r"^JSON is malformed: | \(byte.*| - at .*", "", why)
@@ -218,13 +218,13 @@ def _argument_problems(config: HeadlessAdapter) -> Iterator[str]:
         yield "prompt may have flag or stdin, not both"
     for field, texts in _arguments(config):
         if "\0" in "".join(texts):
-            yield f"{field} has a NUL character, which no argument can hold"
+            yield f"{field} contains a NUL character, which arguments cannot contain"
         if field in ("resume.args", "resume.command"):
             wrong = [one for text in texts for one in re.findall(_LIKE_SESSION_ID, text) if one != SESSION_ID]
             if wrong:
-                yield f"{field}: no placeholder is named {wrong[0]}; there is {SESSION_ID}"
+                yield f"{field}: {wrong[0]} is not a placeholder; {SESSION_ID} is"
         elif SESSION_ID in "".join(texts):
-            yield f"{field}: {SESSION_ID} is known in resume.args and resume.command only"
+            yield f"{field}: {SESSION_ID} may be used only in resume.args and resume.command"
     for name, value in (config.env or {}).items():
         if not name or "=" in name or "\0" in name + value:
             yield f"env.{name} cannot be an environment variable"
@@ -269,7 +269,10 @@ def _split_problems(config: HeadlessAdapter) -> Iterator[str]:
             yield f'splits[{n}].json: the group "{group}" is in numbers too'
         first = filled.setdefault((split.path, split.into), n)
         if first != n:
-            yield f"splits[{n}].into: {split.into} holds what splits[{first}] makes of {split.path}; use another name"
+            yield (
+                f"splits[{n}].into: {split.into} already holds what splits[{first}] makes of {split.path}; "
+                f"use another name"
+            )
 
 
 def _history_problems(config: HeadlessAdapter) -> Iterator[str]:
@@ -281,33 +284,33 @@ def _history_problems(config: HeadlessAdapter) -> Iterator[str]:
     if not isinstance(text, str):
         field, text = "historyTemplate.turnFormat", text.turn_format
     if "{{input}}" not in text:
-        yield f"{field} must have {{{{input}}}}, where the prompt of an earlier turn goes"
+        yield f"{field} must contain {{{{input}}}}, where the prompt of an earlier turn goes"
     for found in re.findall(_LIKE_HISTORY, text):
         if found not in ("{{input}}", "{{output}}"):
-            yield f"{field}: no placeholder is named {found}; there are {{{{input}}}} and {{{{output}}}}"
+            yield f"{field}: {found} is not a placeholder; use {{{{input}}}} and {{{{output}}}}"
 
 
 def _reading_problems(config: HeadlessAdapter) -> Iterator[str]:
     """Yields what would never be read, or be overwritten."""
     for name in sorted(SUITE_METADATA & {*(config.metadata or ())}):
-        yield f"metadata.{name}: the suite itself writes {name} into metadata; use another name"
+        yield f"metadata.{name}: the suite itself writes metadata.{name}; use another name"
     for name, pattern in (config.line_patterns or {}).items():
         if "(?P<type>" in pattern:
             yield f'linePatterns.{name}: "type" is the name of the pattern; use another name for the group'
     logs = sorted(name.removesuffix(".json") for name in os.listdir(LOGS) if name.endswith(".json"))
     if config.session_log is not None and config.session_log not in logs:
-        yield f'sessionLog: no log is known as "{config.session_log}"; there are {", ".join(logs)}'
+        yield f'sessionLog: there is no log format "{config.session_log}"; choose from {", ".join(logs)}'
     if config.output_mode != "text":
         return
     if config.line_patterns:
-        yield "linePatterns is never read in outputMode text: use splits"
+        yield "linePatterns has no effect in outputMode text: use splits"
     if config.output_events:
         return
     result = config.result is not None and config.result.match_path
     parts = {"result": result, "usage": config.usage, "metadata": config.metadata, "splits": config.splits}
     for field, given in parts.items():
         if given:
-            yield f"{field} is never read in outputMode text without outputEvents"
+            yield f"{field} has no effect in outputMode text without outputEvents"
 
 
 # --- whether a schema fits ------------------------------------------------------------------------
@@ -359,7 +362,7 @@ class SchemaFit:
         where = "the record" if count == 1 else f"the first {count} records"
         advice = f"; bundled schemas that match them: {', '.join(others)}" if others else ""
         explain = "ae-extract --explain shows why"
-        self.say(f"the schema {self.schema} takes nothing from the lines of {where}{advice} ({explain})")
+        self.say(f"the schema {self.schema} matches nothing in the lines of {where}{advice} ({explain})")
 
 
 def matching_schemas(samples: list[list[str]]) -> list[str]:

@@ -348,7 +348,7 @@ class Trajectory:
             self.steps.append(step)
         elif not self.cut_short:
             self.cut_short = True
-            self.fail([f"more than {self.most_steps} steps: the others are left out (--max-steps)"])
+            self.fail([f"more than {self.most_steps} steps: the rest are left out (--max-steps)"])
 
     def _complete(self, step: Step, name: Any, given: Any, output: Any) -> Step:
         """Returns the step of a call with what an event adds to it."""

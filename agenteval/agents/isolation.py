@@ -99,14 +99,19 @@ class Surroundings:
         self.user = environment.all_of({})
         self._writing_back = Lock()
         if isolate and (own := sorted({"HOME", *XDG, *(self.schema.env or ())} & {*environment.chosen})):
-            raise UserError(f"--env {own[0]}: --isolate gives each session its own; leave out one of them")
+            raise UserError(
+                f"--env {own[0]} and --isolate exclude each other: --isolate gives each session its own; leave "
+                f"out one of them"
+            )
         for path in self.schema.copy or ():
             source = self.user_path(path)
             try:
                 self._hide(source, read_regular(os.path.realpath(source), LARGEST_CREDENTIAL))
             except OSError as error:
                 if isolate and not isinstance(error, FileNotFoundError):
-                    raise UserError(f"{source}: {error.strerror}; --isolate copies it: it logs the agent in") from None
+                    raise UserError(
+                        f"{source}: {error.strerror}; --isolate has to copy it to log the agent in"
+                    ) from None
         for secret in variant.secrets:
             redact.learn(secret, "MCP_SERVER")
 
@@ -147,10 +152,8 @@ class Surroundings:
         shown = [f"~{path.removeprefix(home)}" if path.startswith(f"{home}/") else path for path in found]
         if self.isolate:
             wall = "--sandbox hides it" + (" (so does --workspace-dir)" if self.schema.boundary == "git" else "")
-            return (
-                f"{name} also reads what lies above its workspace: {first_few(shown, SHOWN)}; {wall}" if found else None
-            )
-        memory = self.schema.memory and f"its memory across sessions ({self.schema.memory}) cannot be switched off"
+            return f"{name} also reads files above its workspace: {first_few(shown, SHOWN)}; {wall}" if found else None
+        memory = self.schema.memory and f"its memory across sessions ({self.schema.memory}) cannot be turned off"
         reads = f"{name} reads your own configuration: {first_few(shown, SHOWN)}" if found else ""
         if not reads and not memory:
             return None

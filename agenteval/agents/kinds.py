@@ -88,7 +88,7 @@ class SchemaAgent(TurnAgent):
         config = adapter.config
         self.title, self.timeout, self.env = config.name, config.timeout, dict(config.env or {})
         if not config.command:
-            raise UserError(f"adapter {config.name} names no command to run: use --simple, --shell or -- CMD")
+            raise UserError(f"the adapter {config.name} has no command to run: use --simple, --shell or -- CMD")
         self.words = [*config.command, *self.arguments]
         commands = [config.command, *([config.resume.command] if config.resume and config.resume.command else [])]
         self._paths = {command[0]: find(command[0]) for command in commands}
@@ -112,7 +112,7 @@ class SchemaAgent(TurnAgent):
                 return self._invocation(text, cwd, self.config.command, additions)
             session_id = (before[1].session_id if before else None) or given_id
             if session_id is None:
-                raise ValueError("the agent named no session id, so its session cannot be resumed")
+                raise ValueError("the agent reported no session id, so its session cannot be resumed")
             arguments = resume.args or ([] if resume.flag is None else flagged(resume.flag, "{sessionId}"))
             command, arguments = (
                 [part.replace("{sessionId}", session_id) for part in parts]
@@ -210,7 +210,7 @@ class AcpAgent(AnyAgent):
         self, argv: list[str], find: Callable[[str], str] = find_program, *, deny: bool = False, files: bool = True
     ) -> None:
         if not argv:
-            raise UserError("--: the agent's command is missing after it")
+            raise UserError("--: the agent's command is missing after --")
         self.adapter, self.words = load_adapter("acp"), argv
         self.deny, self.files, self.program = deny, files, find(argv[0])
         self.title = os.path.basename(self.program)
@@ -355,6 +355,6 @@ def agent_environment(named: Iterable[str], *, clean: bool) -> Environment:
         if not name or "\0" in text:
             raise UserError(f"--env {text}: give NAME or NAME=VALUE")
         if not equals and name not in os.environ:
-            raise UserError(f"--env {name}: it is not set; set it, or give --env {name}=VALUE")
+            raise UserError(f"--env {name}: is not set; set it, or give --env {name}=VALUE")
         chosen[name] = value if equals else os.environ[name]
     return Environment(essential if clean else {}, chosen, clean)

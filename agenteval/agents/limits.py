@@ -42,7 +42,7 @@ class FailureCount:
             count, first = self._reasons.get(shape, (0, reason))
             self._reasons[shape] = count + 1, first
         if self.limit is not None and self.failed >= self.limit:
-            go_on = "; run it again with --resume to go on" if self.resumable else ""
+            go_on = "; run it again with --resume to continue" if self.resumable else ""
             raise StrictStop(
                 f"stopped after {self.failed} failed agent{'s' * (self.failed != 1)} (--max-failures), "
                 f"the last: {reason}{go_on}"
@@ -53,7 +53,7 @@ class FailureCount:
                 self.say(alike)
                 return
             again = "run it again with --retry-failed" if self.resumable else "run it again"
-            raise StrictStop(f"stopped: {alike}; mend that and {again}, or go on all the same with --keep-going")
+            raise StrictStop(f"stopped: {alike}; fix that and {again}, or continue anyway with --keep-going")
 
     def report(self) -> None:
         """Reports, at the end, how many agents failed, and the most common reason."""
@@ -74,7 +74,7 @@ class MissingWorkspaces:
 
     def __init__(self, say: Callable[[str], None], *, resumable: bool) -> None:
         self.say = say
-        self.go_on = "; run it again with --resume to go on" if resumable else ""
+        self.go_on = "; run it again with --resume to continue" if resumable else ""
         self.count = 0
         self._in_a_row = 0
         self._lock = threading.Lock()
@@ -85,8 +85,8 @@ class MissingWorkspaces:
             self.count += 1
             self._in_a_row += 1
             if error.full or self._in_a_row >= FIRST:
-                raise CannotGoOn(f"stopped: no workspace can be made for {name}: {error}{self.go_on}")
-            self.say(f"{name}: not run, because its workspace cannot be made: {error}")
+                raise CannotGoOn(f"stopped: cannot create a workspace for {name}: {error}{self.go_on}")
+            self.say(f"{name}: not run, because its workspace cannot be created: {error}")
 
     def made(self) -> None:
         """Notes that a workspace could be made."""
@@ -95,7 +95,7 @@ class MissingWorkspaces:
     def report(self) -> None:
         """Reports, at the end, how many prompts were not run."""
         if self.count > 1:
-            self.say(f"{self.count} were not run, because their workspaces could not be made{self.go_on}")
+            self.say(f"{self.count} were not run, because their workspaces could not be created{self.go_on}")
 
 
 class Budget:
@@ -128,7 +128,7 @@ class Budget:
             if (cost is None and self.max_cost is not None) or (not known and self.max_tokens is not None):
                 self.unknown += 1
                 if self.unknown == 1:
-                    self.say(f"an agent has not reported what it used, which {self._option()} therefore cannot count")
+                    self.say(f"an agent did not report what it used, so {self._option()} cannot count it")
 
     def refuses(self) -> bool:
         """Returns whether the limit is reached, and counts a prompt that is not run because of that."""
@@ -149,8 +149,8 @@ class Budget:
         if self._option() == "--max-cost":
             used = f"{self.cost:.4f} of {self.max_cost:g} USD are spent"
             if self.estimated:
-                used += f" (estimated by list prices for {self.estimated:,} of {counted(self.answers, 'answer')})"
+                used += f" (estimated at list prices for {self.estimated:,} of {counted(self.answers, 'answer')})"
         else:
             used = f"{self.tokens:,} of {self.max_tokens:,} tokens are used"
-        go_on = "; a larger limit and --resume go on" if resumable else ""
+        go_on = "; to continue, use --resume with a larger limit" if resumable else ""
         self.say(f"{self._option()}: {used}; {counted(self.not_run, what)} not run{go_on}")

@@ -99,7 +99,7 @@ class Prompts:
             self._report_change(number + 1, sum(checked.wanted[index:]))
 
     def _report_change(self, number: int, left: int) -> None:
-        lost = f"{left} of its {self.total} prompts are not run" if left else "what was added is not run"
+        lost = f"{left} of its {self.total} prompts were not run" if left else "what was added was not run"
         self.console.refuse(
             f"{self.source.name}:{number}",
             f"the file was changed during the run: {lost}; run it again with --resume",
@@ -135,7 +135,7 @@ class Places:
             given = {"template": given}
         if given is not None:
             if self.workspace_dir is None:
-                raise BadRecord("has a workspace of its own, which needs --workspace-dir DIR")
+                raise BadRecord("has its own workspace, which needs --workspace-dir DIR")
             prompt["workspace"] = self._workspace({"base": self.base, **given})
         if isinstance(prompt.get("checks"), list):
             prompt["checks"] = [self._check(one) for one in prompt["checks"]]

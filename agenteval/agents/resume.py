@@ -60,7 +60,7 @@ def refuse_another_agent(path: str, agents: Iterable[tuple[str | None, str]], id
             same = name == identity.name
             conditions = "with another command, script, schema, --env or workspace template"
             other = f"were made {conditions}" if same else f"are of {name or 'another agent'}, not {identity.name}"
-            raise UserError(f"{path}: its records {other}; write to another file, or go on with --force")
+            raise UserError(f"{path}: its records {other}; write to another file, or continue with --force")
 
 
 def refuse_another_shard(path: str, ids: Iterable[str], shard: tuple[int, int] | None) -> None:
@@ -68,8 +68,8 @@ def refuse_another_shard(path: str, ids: Iterable[str], shard: tuple[int, int] |
     if shard and (others := [id for id in ids if not in_shard(id, shard)]):
         which = f"{counted(len(others), 'record')} of another share, such as {others[0]}"
         raise UserError(
-            f"{path}: has {which}: --shard {shard[0]}/{shard[1]} is not what it was made with; "
-            "give the same --shard, write to another file, or go on with --force"
+            f"{path}: has {which}: it was not made with --shard {shard[0]}/{shard[1]}; give the same --shard, "
+            f"write to another file, or continue with --force"
         )
 
 
@@ -319,7 +319,7 @@ class Journal:
                 if os.path.lexists(left):
                     os.unlink(left)
         except OSError as error:
-            raise UserError(f"{self.name}: {error.strerror}; move that away first") from None
+            raise UserError(f"{self.name}: {error.strerror}; move it away first") from None
 
     def announce(self, planned: int) -> None:
         """Writes as the first line how many records the output will have: ae-format --follow shows it."""
@@ -413,7 +413,7 @@ class Journal:
                 if kind == "a symbolic link" and path != self.path:
                     continue  # it is replaced, not followed
                 name = self.name if path == self.path else f"{self.name}.new"
-                raise UserError(f"{name}: is {kind}; move that away first")
+                raise UserError(f"{name}: is {kind}; move it away first")
 
     def _read(self, written: Collection[str]) -> dict[Key, JournalEntry]:
         """Returns the entries that are not in the output; UserError if the suite did not write the file."""
@@ -424,7 +424,7 @@ class Journal:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise UserError(f"{self.name}: {error.strerror}; move that away first") from None
+            raise UserError(f"{self.name}: {error.strerror}; move it away first") from None
         for number, line in enumerate(lines, 1):
             try:
                 entry = _parse(line)
@@ -440,14 +440,16 @@ class Journal:
                 if line.endswith(b"\n"):  # else a crash has cut it off
                     broken.append((number, str(error)))
         if broken and not known:
-            raise UserError(f"{self.name}:{broken[0][0]}: not written by this suite; move that file")
+            raise UserError(f"{self.name}:{broken[0][0]}: not written by this suite; move the file away")
         self.skipped = [f"{self.name}:{number}: {why}; skipped, its prompt is run again" for number, why in broken]
         return entries
 
     def _accept(self, entry: JournalEntry) -> JournalEntry:
         """Returns an entry that the tool can go on with; UserError if another tool has left it."""
         if self.tool and entry.tool not in (None, self.tool):
-            raise UserError(f"{self.name}: was left by {entry.tool}; go on with that, or move the file away")
+            raise UserError(
+                f"{self.name}: was left behind by {entry.tool}; continue with that tool, or move the file away"
+            )
         metadata = entry.record.get("metadata")
         if isinstance(metadata, dict) and isinstance(metadata.get("agentDigest"), str):
             self.agents.add((metadata.get("agent"), metadata["agentDigest"]))
@@ -457,7 +459,7 @@ class Journal:
         except BadRecord as error:
             raise BadRecord(f"its record cannot be used ({error})") from None
         if entry.record.get("id", entry.id) != entry.id:
-            raise BadRecord("its record is of another prompt")
+            raise BadRecord("its record belongs to another prompt")
         return entry
 
     # --- the file ---

@@ -146,7 +146,7 @@ class PromptRun:
         self.console = Console(name, progress=settings.progress, strict=settings.strict, output=settings.output)
         self.agent = agent_of(settings, self.console.say, elsewhere=remote is not None)
         if moved := options_before_dashes(tool, source.path, settings):
-            self.console.say(f"-o after -- is given to the agent; to give it to {tool}: {moved}")
+            self.console.say(f"-o after -- goes to the agent; to give it to {tool}: {moved}")
         extract = load_adapter(settings.extract) if settings.extract is not None else None
         self.adapter = extract or self.agent.adapter
         self.adapter.max_steps = settings.max_steps
@@ -324,8 +324,8 @@ class PromptRun:
         )
         if repository := workspaces.repository_around():
             self.console.say(
-                f"{settings.workspace_dir} is inside the git repository {repository}, where some agents "
-                "then work; --workspace-git makes each workspace its own"
+                f"{settings.workspace_dir} is inside the git repository {repository}, and some agents then work "
+                f"there; --workspace-git makes each workspace its own repository"
             )
         if surroundings is not None:
             surroundings.remove_left(workspaces.base, workspaces.markers)
@@ -369,7 +369,7 @@ class PromptRun:
     def _warn_of_permissions(self) -> None:
         """Shows one line on a terminal if agents have neither workspaces nor a container."""
         if self.workspaces is None and self.sandbox is None and not self.remote and not in_container(self.agent):
-            line = f"{self.console.tool}: agents work in this directory ({self.cwd}) with all permissions"
+            line = f"{self.console.tool}: agents work in this directory ({self.cwd}) with your permissions"
             self.console.show(lambda _width: [f"{line}; --workspace-dir DIR gives each prompt its own"])
 
     # --- one prompt, in the thread of a worker ---
@@ -523,8 +523,8 @@ class PromptRun:
         several = isinstance(prompt["input"], list) and len(prompt["input"]) > 1
         if several and self._has_no_resume and self._warned_of_turns.acquire(blocking=False):
             self.console.say(
-                f"{prompt['id']}: the schema has no resume, so each turn is a new session "
-                '(give it resume, or "sessionMode": "iterative")'
+                f"{prompt['id']}: the schema has no resume, so each turn starts a new session "
+                '(add resume to it, or "sessionMode": "iterative")'
             )
 
     def capture(self, prompt: Record, trial: int | None = None, *, keep_raw: bool = False) -> Record | None:

@@ -182,13 +182,13 @@ def find_sandbox(
     program = shutil.which(engine)
     if program is None:
         how = "apt-get install bubblewrap, dnf install bubblewrap" if engine == BUBBLEWRAP else f"install {engine}"
-        raise UserError(f"{option} {engine}: it is not installed: {how}")
+        raise UserError(f"{option} {engine}: {engine} is not installed: {how}")
     if image is not None and engine == BUBBLEWRAP:
-        raise UserError(f"{of_image} is for podman and docker; behind bwrap a command sees this system")
+        raise UserError(f"{of_image} is for podman and docker; in a bwrap sandbox a command sees this system")
     if image is None and engine != BUBBLEWRAP:
         raise UserError(f"{option} {engine} needs {of_image} IMAGE, with the command in it")
     if missing := next((place for place in read if not os.path.exists(place)), None):
-        raise UserError(f"{missing}: no such file or directory to read")
+        raise UserError(f"{missing}: no such file or directory, which the sandbox is to show")
     read = tuple(map(os.path.abspath, read))
     sandbox = Sandbox(engine, program, net, image, arguments=tuple(arguments), read=read)
     if image is not None:
@@ -212,7 +212,7 @@ def _ask(argv: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _last_line(done: subprocess.CompletedProcess[str]) -> str:
-    return (done.stderr.strip() or "it says nothing").splitlines()[-1]
+    return (done.stderr.strip() or "it printed nothing").splitlines()[-1]
 
 
 def _can_mount() -> bool:

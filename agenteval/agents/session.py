@@ -255,7 +255,7 @@ class PromptJob:
         try:
             return self.processes.scratch.new_directory()
         except OSError as error:
-            raise WorkspaceError(f"cannot make a HOME: {error.strerror} (TMPDIR)") from None
+            raise WorkspaceError(f"cannot create a HOME: {error.strerror} (set TMPDIR)") from None
 
     def _run_once(self) -> tuple[Record, _Retry | None]:
         raw = RawRecordBuilder(self.conditions.redact)
@@ -343,7 +343,7 @@ class PromptJob:
     def _too_much(self, outcome: Outcome) -> str | None:
         if not outcome.too_much:
             return None
-        return f"output exceeded {self.conditions.limits.max_output} bytes (--max-output); the agent was ended"
+        return f"output exceeded {self.conditions.limits.max_output} bytes (--max-output); the agent was terminated"
 
     def _reason_to_retry(self, fields: Record, raw: RawRecordBuilder) -> _Retry | None:
         """Returns why to try again: a timeout, a failed start, an overloaded provider, what --retry-on names."""
@@ -418,9 +418,11 @@ def _refusal(agent: TurnAgent, invocation: Invocation, outcome: Outcome) -> str:
     flag = refused_flag(texts, given)
     if flag is None:
         return ""
-    proven = f", which was proven on {agent.config.proven_on}" if agent.config.proven_on else ""
+    proven = f", which was tested with {agent.config.proven_on}" if agent.config.proven_on else ""
     name = agent.config.name
-    return f" (it refuses {flag} of the adapter {name}{proven}: use that version, or a schema without the flag)"
+    return (
+        f" (it does not accept {flag} from the adapter {name}{proven}: use that version, or a schema without the flag)"
+    )
 
 
 def refused_flag(texts: Iterable[str], argv: list[str]) -> str | None:

@@ -26,7 +26,9 @@ from agenteval.wire.records import Record
 SKILL_FILE = "SKILL.md"
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
-NOT_FOR_COMMANDS = "only -s SCHEMA says how its agent takes one; put it into the command, or use --overlay DIR"
+NOT_FOR_COMMANDS = (
+    "it needs -s SCHEMA, which says how the agent takes it; otherwise put it into the command, or use --overlay DIR"
+)
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -51,7 +53,9 @@ class Variant(msgspec.Struct, frozen=True):
         config = agent.config if isinstance(agent, SchemaAgent) else None
         if self.digests and not (isolate or workspaces):
             option = next(iter(self.digests)).partition(" ")[0]
-            raise UserError(f"{option} needs --workspace-dir DIR or --isolate, so that nothing of yours is changed")
+            raise UserError(
+                f"{option} needs --workspace-dir DIR or --isolate, so that none of your own files are changed"
+            )
         for option, place in (
             ("--instructions", config and config.instructions),
             ("--skill", config and config.skills),
@@ -170,7 +174,7 @@ def variant_of(
         digests["--instructions"] = found
     folders = dict(_skill(folder) for folder in skills)
     if len(folders) < len(skills):
-        raise UserError("--skill: two of the folders have the same name, which is that of the skill")
+        raise UserError("--skill: two of the folders have the same name, and a skill is named after its folder")
     digests |= {f"--skill {name}": tree_digest(folder) for name, folder in folders.items()}
     servers, used, content = _servers(mcp, env) if mcp else ({}, frozenset(), None)
     if content is not None:
@@ -194,7 +198,7 @@ def _refuse_unknown(agent: Agent, option: str) -> None:
     """Raises UserError if an agent does not take what an option gives it."""
     if isinstance(agent, AcpAgent):
         if option in ("--instructions", "--skill"):
-            raise UserError(f"{option}: the Agent Client Protocol has no such thing; use --overlay DIR")
+            raise UserError(f"{option}: the Agent Client Protocol does not support it; use --overlay DIR")
         return
     if not isinstance(agent, SchemaAgent):
         raise UserError(f"{option}: {NOT_FOR_COMMANDS}")
@@ -207,14 +211,14 @@ def _refuse_unknown(agent: Agent, option: str) -> None:
     }
     if known[option] is None:
         has = [name for name, value in known.items() if value is not None]
-        instead = f"; it takes {', '.join(has)}" if has else ""
-        raise UserError(f"{option}: the adapter {config.name} has no such thing{instead}")
+        instead = f"; it supports {', '.join(has)}" if has else ""
+        raise UserError(f"{option}: the adapter {config.name} does not support it{instead}")
 
 
 def _skill(folder: str) -> tuple[str, str]:
     path = os.path.abspath(folder)
     if not os.path.isfile(os.path.join(path, SKILL_FILE)):
-        raise UserError(f"--skill {folder}: has no {SKILL_FILE}; name the folder of a skill")
+        raise UserError(f"--skill {folder}: has no {SKILL_FILE}; name a skill's folder")
     return os.path.basename(path), path
 
 
@@ -231,7 +235,7 @@ def _servers(path: str, env: Mapping[str, str]) -> tuple[dict[str, Record], froz
         raise UserError(f"--mcp {path}: not JSON: {error}") from None
     servers = content.get("mcpServers") if isinstance(content, dict) else None
     if not isinstance(servers, dict) or not servers:
-        raise UserError(f'--mcp {path}: has no servers; the form is {{"mcpServers": {{"NAME": {{"command": "…"}}}}}}')
+        raise UserError(f'--mcp {path}: has no servers; the format is {{"mcpServers": {{"NAME": {{"command": "…"}}}}}}')
     used: set[str] = set()
 
     def value_of(found: re.Match[str]) -> str:
@@ -279,7 +283,7 @@ def _server_problem(server: Any) -> str | None:
     for field in ("env", "headers"):
         given = server.get(field, {})
         texts[field] = isinstance(given, dict) and all(isinstance(value, str) for value in given.values())
-    return next((f"{field} must hold texts only" for field, fits in texts.items() if not fits), None)
+    return next((f"{field} must contain only strings" for field, fits in texts.items() if not fits), None)
 
 
 def server_file(servers: dict[str, Record], form: McpServers, before: bytes = b"") -> bytes:

@@ -118,8 +118,8 @@ def _find_baseline(cwd: str, digest: str | None) -> tuple[str, Baseline] | None:
         top = os.path.dirname(top)
     if digest:
         raise OSError(
-            f"its baseline is missing, {FOLDER}/{BASELINES}/{digest} beside the workspace: "
-            "copy a workspace directory with all that is in it"
+            f"its baseline is missing, {FOLDER}/{BASELINES}/{digest} next to the workspace: copy workspace "
+            f"directories with all their contents"
         )
     return None
 
@@ -138,7 +138,7 @@ def _since_baseline(top: str, baseline: Baseline, cwd: str, scratch: Scratch) ->
 def _compare_with_baseline(top: str, baseline: Baseline, cwd: str) -> Changes:
     """Returns what is different now below a directory of the workspace; OSError if the workspace is a link now."""
     if os.path.islink(top):
-        raise OSError("a symbolic link is in the place of the workspace")
+        raise OSError("the workspace has been replaced by a symbolic link")
     prefix = os.path.relpath(os.path.abspath(cwd), top) + os.sep
     prefix = "" if prefix == os.curdir + os.sep else prefix
     created, changed, seen = [], [], set()
@@ -160,7 +160,7 @@ def _write_ignoring(baseline: Baseline, place: str) -> None:
     for name, content in baseline.ignoring.items():
         path = os.path.normpath(os.path.join(place, name))
         if not path.startswith(os.path.join(place, "")):
-            raise OSError(f"the baseline names a file outside of the workspace: {name}")
+            raise OSError(f"the baseline names a file outside the workspace: {name}")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with os.fdopen(create_file(path), "wb") as file:
             file.write(content.encode("latin-1"))

@@ -92,7 +92,7 @@ class Workspaces:
         boundary: bool = False,
     ) -> None:
         if not base:
-            raise UserError("--workspace-dir: it is empty; name a directory")
+            raise UserError("--workspace-dir: the name is empty; name a directory")
         self.base = os.path.abspath(base)
         self.git, self.fresh, self.report = git, fresh, report
         self.dress, self.boundary = dress, boundary  # what a variant puts there; whether it must be a repository
@@ -156,7 +156,7 @@ class Workspaces:
         with self._workspace_errors():
             if os.path.lexists(path):
                 if not (self.fresh or self._is_ours(path)):
-                    raise FileExistsError(f"{path} was not made by the suite; --fresh-workspaces replaces it")
+                    raise FileExistsError(f"{path} was not created by the suite; --fresh-workspaces replaces it")
                 remove_tree(path)
             self.markers.make(path)
             self._made.add(path)
@@ -178,8 +178,8 @@ class Workspaces:
         self.markers.prepare()
         if not self.markers.claim(path):
             raise CannotGoOn(
-                f"{path}: another run is using it; wait for that, or name another --workspace-dir "
-                "(runs of different prompts may share one)"
+                f"{path}: another run is using it; wait for that run, or name another --workspace-dir (runs of "
+                f"different prompts may share one)"
             )
         if os.path.lexists(path) and not (self.fresh or self._is_ours(path)):
             self._keep(path)
@@ -210,9 +210,9 @@ class Workspaces:
             self.processes.terminate_tree(key)
         if outcome.exit_code == 0 and not outcome.timed_out:
             return
-        how = "takes too long" if outcome.timed_out else outcome.error or f"exits with {outcome.exit_code}"
+        how = "took too long" if outcome.timed_out else outcome.error or f"exited with code {outcome.exit_code}"
         last = outcome.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        raise SetupFailed(f"workspace: its setup {how}{f': {one_line(last, 200)}' if last else ''}")
+        raise SetupFailed(f"workspace: the setup command {how}{f': {one_line(last, 200)}' if last else ''}")
 
     def _dress(self, path: str) -> None:
         """Adds the files of a variant, and what keeps git from looking above the workspace."""
@@ -267,20 +267,20 @@ class Workspaces:
         """Checks that an agent can run in what the user put there, and reports the first of such directories."""
         if not os.path.isdir(path):
             raise NotADirectoryError(
-                f"{path} is not a directory, and was not made by the suite; --fresh-workspaces replaces it"
+                f"{path} is not a directory, and was not created by the suite; --fresh-workspaces replaces it"
             )
         if self.dress:
             raise FileExistsError(
-                f"{path} was not made by the suite, and would have to be changed for the variant; "
-                "--fresh-workspaces replaces it"
+                f"{path} was not created by the suite, and would have to be changed for the variant; "
+                f"--fresh-workspaces replaces it"
             )
         if self._reported.acquire(blocking=False):
-            without = ", without the content of --workspace-template" if self.template else ""
+            without = ", without the contents of --workspace-template" if self.template else ""
             if self.boundary and not os.path.lexists(os.path.join(path, ".git")):
-                without += ", and read what lies above them"
+                without += ", and read files above them"
             self.report(
-                f"{path} was there and was not made by the suite: agents run in such directories as they are{without} "
-                "(--fresh-workspaces replaces them)"
+                f"{path} already exists and was not created by the suite: agents run in such directories as "
+                f"they are{without} (--fresh-workspaces replaces them)"
             )
 
     def clone(self, repository: str, path: str, key: int, *options: str) -> None:
@@ -352,7 +352,7 @@ class Markers:
     def prepare(self) -> None:
         """Makes the folder of markers, which git ignores; OSError if that cannot be."""
         if os.path.islink(self.folder):
-            raise OSError(None, f"{FOLDER} in it is a symbolic link; remove that")
+            raise OSError(None, f"its {FOLDER} is a symbolic link; remove that")
         if not os.path.isdir(self.folder):
             os.makedirs(self.folder, exist_ok=True)
             replace_file(os.path.join(self.folder, ".gitignore"), b"*\n")
@@ -453,11 +453,10 @@ def _filler(template: str | None, workspaces: Workspaces) -> Callable[[str, int]
     source, base = os.path.realpath(template.removeprefix("file://")), os.path.realpath(workspaces.base)
     copied = os.path.isdir(template) and not _is_bare_repository(template)
     if copied and os.path.commonpath([source, base]) == source:
-        raise UserError(f"--workspace-template {template}: holds the workspace directory, and would copy itself")
+        raise UserError(f"--workspace-template {template}: contains the workspace directory, and would copy itself")
     if os.path.isdir(source) and os.path.relpath(source, base).lower().startswith(PREFIX):
         raise UserError(
-            f"--workspace-template {template}: is a workspace, which a run may replace; copy it, or name another "
-            "--workspace-dir"
+            f"--workspace-template {template}: is itself a workspace; copy it, or name another --workspace-dir"
         )
     if copied and not _is_linked(template, source):
         return lambda path, _key: copy_tree(source, path, lambda entry: _points_outside(entry, source))
@@ -566,4 +565,4 @@ def copy_tree(source: str, target: str, leave: Callable[[str], bool] = lambda _p
         _source, _target, reason = error.args[0][0]  # the first of all that went wrong
         raise OSError(re.sub(r"^\[Errno \d+\] ", "", reason)) from None
     except RecursionError:
-        raise OSError(f"{source}: its directories are nested too deeply to be copied") from None
+        raise OSError(f"{source}: its directories are nested too deeply to copy") from None

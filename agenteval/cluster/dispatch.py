@@ -136,7 +136,7 @@ class Dispatcher:
             answer, death = self._try_again(task)
         self.failed = True
         times = f"{tries} times" if tries > 1 else "once"
-        self._console.say(f"{task.id}: given up, its worker died {times}: {death}")
+        self._console.say(f"{task.id}: given up on, as its worker died {times}: {death}")
         yield task.id, self._give_up(task, f"its worker died {times}, last: {death}")
 
     def _try_again(self, task: Task) -> tuple[FilterAnswer | None, str]:
@@ -189,7 +189,7 @@ def work_through(
         dispatcher.stop()
         console.finish()
         if isinstance(reason, Stopped):
-            go_on = "; run it again with --resume to go on" if target.path else ""
+            go_on = "; run it again with --resume to continue" if target.path else ""
             console.say(f"stopped by {signal.Signals(reason.signum).name} after {console.count()}{go_on}")
         elif type(reason) is UserError and console.done:
             raise CannotGoOn(str(reason)) from None

@@ -99,7 +99,7 @@ class ShardIndex:
         if self._agents:
             first = next(iter(self._agents.values()))
             self._console.refuse(
-                str(place), f"is of another agent or command than {first}: shards are of one run", "agent"
+                str(place), f"is from another agent or command than {first}: all shards must belong to one run", "agent"
             )
         self._agents[digest] = place
 
@@ -114,7 +114,7 @@ class ShardIndex:
             self.decided.append(record_id)
             return self._prefer == "last" or (self._prefer == "ok" and failed[0])
         advice = "--prefer last takes this one" if self._prefer else "--prefer first, last or ok decides"
-        why = f'"id" {record_id} is also in {before}, with other content; that one is kept ({advice})'
+        why = f'"id" {record_id} is also in {before}, with different contents; that one is kept ({advice})'
         self._console.refuse(str(now), why, "conflict")
         return False
 
@@ -130,7 +130,7 @@ def in_order(index: ShardIndex, prompts: Prompts | None, missing: list[str], con
             yield place.record()
     if prompts is not None and places:
         ids = first_few(list(places), SHOWN)
-        console.refuse(prompts.source.name, f"{counted(len(places), 'record')} not in it, written last: {ids}")
+        console.refuse(prompts.source.name, f"{counted(len(places), 'record')} not among them, written last: {ids}")
     for place in places.values():
         yield place.record()
 
@@ -143,6 +143,6 @@ def report(index: ShardIndex, missing: list[str], prompts: str, console: Console
         console.say(f"{counted(len(ids), 'conflict')} decided by --prefer: {first_few(ids, SHOWN)}")
     if missing:
         console.say(
-            f"{prompts}: {counted(len(missing), 'prompt')} without a record: {first_few(missing, SHOWN)}; "
-            "the command of the run with -o ALL.jsonl --resume runs what is missing"
+            f"{prompts}: {counted(len(missing), 'prompt')} without a record: {first_few(missing, SHOWN)}; to "
+            f"run them, repeat the command of the run with -o ALL.jsonl --resume"
         )

@@ -77,7 +77,7 @@ class ClusterAgents:
         if found.errors and self._is_doubtful(found.node):
             found = self._second_opinion(prompt, trial, found)
         if found.answer is None:
-            self._console.say(f"{prompt['id']}: given up, {found.death}")
+            self._console.say(f"{prompt['id']}: given up on: {found.death}")
             return RemoteAnswer(None, died=found.death)
         if (problem := found.answer.get("noWorkspace")) is not None:
             return RemoteAnswer(None, f"{problem} (on {self._slots.name_of(found.node)})", full=found.answer["full"])
@@ -137,7 +137,7 @@ class ClusterAgents:
             self._slots.relay(given.messages)
             return NodeTry(decode_record(given.line), node, packed=given.packed)
         if given.code in (USAGE, NOT_FOUND):
-            reason = next(reversed(given.messages), "it says nothing")
+            reason = next(reversed(given.messages), "it printed nothing")
             self._slots.exclude(node, f"the command cannot run: {reason}")
             return NodeTry(None, node, CANNOT_RUN)
         if given.code not in STOPPED:

@@ -27,8 +27,8 @@ def _of_slurm(environment: Mapping[str, str]) -> tuple[int, int]:
     place, rest = divmod(task - least, step)
     if rest or not 0 <= place < count or (most is not None and (most - least) // step + 1 != count):
         raise ValueError(
-            f"slurm: task {task} of {count} from {least} is not of a range: submit one such as --array=1-8, "
-            f"or give --shard I/N"
+            f"slurm: the array of task {task} ({count} from {least}) is not a plain range: submit one such as "
+            f"--array=1-8, or give --shard I/N"
         )
     return place + 1, count
 
@@ -38,7 +38,9 @@ def _of_kubernetes(environment: Mapping[str, str]) -> tuple[int, int]:
     index = _number(environment, "JOB_COMPLETION_INDEX", "the Job needs completionMode: Indexed")
     count = _number(environment, "JOB_COMPLETIONS", "set it in the manifest to the number of completions")
     if not index < count:
-        raise ValueError(f"k8s: JOB_COMPLETION_INDEX={index} is not below JOB_COMPLETIONS={count}: make it completions")
+        raise ValueError(
+            f"k8s: JOB_COMPLETION_INDEX={index} is not below JOB_COMPLETIONS={count}: set it to the Job's completions"
+        )
     return index + 1, count
 
 

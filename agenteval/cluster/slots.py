@@ -183,8 +183,8 @@ class Slots:
                 is_first, self._has_started = not self._has_started, True
         if is_first:
             self._console.say(
-                f"no worker has started after {self._patience:g} s: the cluster has no room for one, or its nodes"
-                " cannot start any (`ray status` shows which); waiting"
+                f"still waiting, no worker has started after {self._patience:g} s: the cluster has no room for "
+                f"one, or its nodes cannot start any (`ray status` shows which)"
             )
         return self._ready.get()
 

@@ -268,7 +268,7 @@ def remarks(report: Report) -> list[str]:
     """What a reader of the figures should know about the files."""
     meta = report.meta
     lines = [
-        f"{label}: {counted(count, 'record')} with a negative duration: the clock was set back, so it is not known"
+        f"{label}: {counted(count, 'record')} with a negative duration: the clock was set back, so it is unknown"
         for label, count in (meta.negative_durations or {}).items()
     ]
     stopped = [f"{pair.run_b} against {pair.run_a}" for pair in report.statistics.pairs if pair.stopped and pair.better]
@@ -276,12 +276,12 @@ def remarks(report: Report) -> list[str]:
         lines.append(f"stopped early: {STOPPED} ({', '.join(stopped)})")
     if meta.clusters and meta.clusters == meta.prompt_count:
         key = f"metadata.{meta.cluster_by}"
-        lines.append(f"no two prompts have the same {key}: each is a cluster of its own, as without --cluster-by")
+        lines.append(f"no two prompts have the same {key}: each is its own cluster, as without --cluster-by")
     elif meta.clusters and meta.clusters < FEW_CLUSTERS:
         few = f"only {counted(meta.clusters, 'cluster')}"
-        lines.append(f"{few}: intervals are wide, and less sure than with {FEW_CLUSTERS} or more")
+        lines.append(f"{few}: intervals are wide, and less reliable than with {FEW_CLUSTERS} or more")
     lines += [
-        f"{label}: the mean latency rests on {counted(found.timeouts, 'timeout')}"
+        f"{label}: the mean latency includes {counted(found.timeouts, 'timeout')}"
         for label, found in report.performance.items()
         if found.timeouts and found.confidence_intervals
     ]
@@ -289,18 +289,18 @@ def remarks(report: Report) -> list[str]:
         ks = ", ".join(f"{label} {' and '.join(counts)}" for label, counts in meta.mixed_k.items())
         lines.append(
             f"k differs ({ks}): passAtK and passExpK of a run are for its own k, "
-            "and a prompt is won at the smallest k that its runs have"
+            "and a prompt is compared at the smallest k of its runs"
         )
     for label, found in report.statistics.runs.items():
         if found.incomplete:
             incomplete = f"{label}: {found.incomplete} of {found.prompts} prompts do not have k trials"
-            lines.append(f"{incomplete}; the trials that there are count")
+            lines.append(f"{incomplete}; those they have are counted")
         reliability, k = report.reliability[label], str(meta.trials_per_prompt)
         over = reliability.pass_exp_n.get(k, 0) if isinstance(reliability, wire.TrialReliability) else found.prompts
         if over < MOST_PROMPTS * found.graded_prompts:
             lines.append(
-                f"{label}: pass@{k} and pass^{k} are over {over} of {found.graded_prompts} prompts, those with {k} "
-                "graded trials: they may differ from the others, so that there is no interval"
+                f"{label}: pass@{k} and pass^{k} are over {over} of {found.graded_prompts} prompts, those with "
+                f"{k} graded trials: they may differ from the others, so no interval is given"
             )
     return lines
 

@@ -94,7 +94,9 @@ def read_history(paths: Sequence[str], console: Console, output: str | None = No
             console.say(f"left out: {error}")
             continue
         if this and kind and this != kind:
-            raise UserError(f"{path}: holds {NOUNS[this]}, and others hold {NOUNS[kind]}: a history is of one kind")
+            raise UserError(
+                f"{path}: contains {NOUNS[this]}, and other files contain {NOUNS[kind]}: a history needs one kind"
+            )
         kind = kind or this or ""
         if this or not from_folder:
             _read_file(source, console, found, trials=this == "trials")
@@ -106,7 +108,7 @@ def read_history(paths: Sequence[str], console: Console, output: str | None = No
     if all(run.start is not None for run in runs):
         runs.sort(key=lambda run: run.start or 0.0)
     elif len(runs) > 1:
-        console.say("not every run says when it started (timing.start): runs are in the order of their files")
+        console.say("not every run has its start time (timing.start): runs are in the order of their files")
     _name(runs)
     return runs, kind == "trials"
 
@@ -124,7 +126,7 @@ def files_of(paths: Sequence[str]) -> Iterator[tuple[str, bool]]:
             if name.endswith(EXTENSIONS[:2])
         )
         if not inside:
-            raise UserError(f"{path}: has no file that ends in {' or '.join(EXTENSIONS[:2])}")
+            raise UserError(f"{path}: contains no file that ends in {' or '.join(EXTENSIONS[:2])}")
         yield from ((file, True) for file in inside)
 
 
@@ -212,7 +214,7 @@ def _run(number: int, run: PastRun, before: PastRun | None) -> HistoryRun:
         found.shared, found.change = len(pair.ids), test.mean
         found.change_interval = (test.interval.low, test.interval.high) if test.interval else None
         found.marks = [
-            f"{title} {old or 'not known'} → {new or 'not known'}"
+            f"{title} {old or 'unknown'} → {new or 'unknown'}"
             for field, title in FACTS.items()
             if (old := getattr(before, field)) != (new := getattr(run, field))
         ]
@@ -279,4 +281,6 @@ def find_run(runs: Sequence[PastRun], asked: str) -> PastRun:
     for number, run in reversed(list(enumerate(runs, 1))):
         if asked in (run.name, run.label, run.run_id, str(number)):
             return run
-    raise UserError(f"--baseline {asked}: no file and no run of this history; runs have a number, a name and a runId")
+    raise UserError(
+        f"--baseline {asked}: neither a file nor a run of this history; name a run by its number, name, label or runId"
+    )

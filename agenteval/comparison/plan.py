@@ -39,7 +39,7 @@ def read_pilot(
     def accept(record: Record) -> None:
         passes = passes_of(record)  # first: it checks the id
         if record["id"] in found and not resumed:
-            raise BadRecord(f'"id" {record["id"]} is there twice; the first one counts')
+            raise BadRecord(f'duplicate "id" {record["id"]}; the first one counts')
         if passes is not None:
             found[record["id"]] = passes
         if asked is not None and "input" in record:
@@ -110,15 +110,15 @@ def advice(plan: EvaluationPlan, k: int, *, once: bool) -> list[str]:
     """The plan in words: what is needed, why more prompts and not more trials, and what the prompts there are show."""
     by_k = {option.k: option for option in plan.options}
     asked, single, most = by_k[k], by_k[1], plan.options[-1]
-    goal = f"To show a difference of {plan.detect * 100:g} points in pass rate {plan.power:.0%} of the time"
+    goal = f"To detect a difference of {plan.detect * 100:g} points in pass rate with {plan.power:.0%} power"
     line = f"{goal}, run {asked.prompts:,} prompts with {counted(k, 'trial')} each: {asked.runs:,} runs of each agent."
     if asked.prompts_range and asked.prompts_range[0] < asked.prompts_range[1]:
         low, high = asked.prompts_range
-        line += f" As far as the pilot can tell it may also be {low:,} to {high:,} prompts."
+        line += f" As far as the pilot can tell, it could be anything from {low:,} to {high:,} prompts."
     lines = [line]
     if once:
         lines.append(
-            "Pilots of one trial per prompt tell nothing about more trials"
+            "Pilots with one trial per prompt reveal nothing about more trials"
             + (f": the share of the variance that {counted(k, 'trial')} average out is assumed" if k > 1 else "")
             + ". To plan trials, run the pilot with ae-trials -k 3, or give --between."
         )
@@ -128,7 +128,7 @@ def advice(plan: EvaluationPlan, k: int, *, once: bool) -> list[str]:
         limit = f"fewer than {plan.least_prompts:,} prompts are not enough, however many trials each has"
         lines.append(f"More prompts, not more trials: {costs}; {limit}.")
     if plan.available and asked.detectable:
-        line = f"With the {plan.available:,} prompts there are, {counted(k, 'trial')} each show a difference"
+        line = f"With the {plan.available:,} prompts you have, {counted(k, 'trial')} each detect a difference"
         line += f" of {asked.detectable * 100:.1f} points or more"
         if most.detectable and most.k > k:
             line += f", {most.k} trials one of {most.detectable * 100:.1f}"

@@ -185,7 +185,7 @@ def read_ranking(answer: object, labels: Sequence[str]) -> PromptRanking:
     try:
         given = check(answer, ComparisonAnswer)
         if unknown := [ranking.run for ranking in given.rankings if ranking.run not in labels]:
-            raise BadRecord(f'"rankings" names a run that was not asked about: {unknown[0]}')
+            raise BadRecord(f'"rankings" names an unknown run: {unknown[0]}')
     except BadRecord as error:
         return PromptRanking(error=f"grader error: {error}")
     return PromptRanking(

@@ -161,15 +161,15 @@ def named_runs(paths: Sequence[str], labelled: Sequence[str]) -> list[NamedRun]:
 def label_runs(runs: Sequence[NamedRun]) -> list[tuple[str, str]]:
     """Label and path of each run: the user's label, else one made from the path; UserError if two are the same."""
     if len(runs) < 2:
-        raise UserError("two runs or more are needed: ae-compare A.jsonl B.jsonl")
+        raise UserError("give two or more runs: ae-compare A.jsonl B.jsonl")
     if [run.path for run in runs].count("-") > 1:
-        raise UserError("stdin (-) can be one run only")
+        raise UserError("only one run can be stdin (-)")
     made = iter(distinct_labels([run.path for run in runs if run.label is None]))
     labelled = [(next(made) if run.label is None else run.label, run.path) for run in runs]
     seen: set[str] = set()
     for label, path in labelled:
         if label in seen:
-            raise UserError(f"{path}: another run is called {label} too; name it: --run LABEL:{path}")
+            raise UserError(f"{path}: another run is also called {label}; rename this one with --run LABEL:{path}")
         seen.add(label)
     return labelled
 
@@ -302,11 +302,11 @@ def find_format(sources: Sequence[RunSource], asked: str) -> str:
     expected = asked if asked != "auto" else next(iter(found.values()), "capture")
     for name, other in found.items():
         if other != expected and asked != "auto":
-            raise UserError(f"{name}: holds {NOUNS[other]}, and --input-format {asked} expects {NOUNS[asked]}")
+            raise UserError(f"{name}: contains {NOUNS[other]}, and --input-format {asked} expects {NOUNS[asked]}")
         if other != expected:
             raise UserError(
-                f"{name}: holds {NOUNS[other]}, and {next(iter(found))} holds {NOUNS[expected]}: "
-                "only files of one kind can be compared"
+                f"{name}: contains {NOUNS[other]}, and {next(iter(found))} contains {NOUNS[expected]}: only "
+                f"files of the same kind can be compared"
             )
     return expected
 
@@ -358,10 +358,10 @@ def read_run(
 
 def _why_not_kept(row: Row, rows: Container[str], trials: bool) -> str | None:
     if row.id in rows:
-        return f'"id" {row.id} is there twice; the first one counts'
+        return f'duplicate "id" {row.id}; the first one counts'
     if trials and not row.is_trials:
         return f'"{"k" if row.given_k is None else "trials"}" is missing: trials are expected here'
-    return "a trial, where a result is expected" if row.is_trials and not trials else None
+    return "this is a trial, and results are expected here" if row.is_trials and not trials else None
 
 
 def read_runs(

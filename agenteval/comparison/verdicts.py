@@ -19,7 +19,7 @@ LEAST_P = 0.0001  # below, digits say nothing
 BETTER, WORSE, EQUAL, CANNOT_TELL = "better", "worse", "equal", "cannot tell"
 RUNS_NAMED = 6
 LESS = {"cost": "cheaper", "tokens": "lighter on tokens", "time": "faster"}
-STOPPED = "the direction is known, the size is overstated"
+STOPPED = "the direction is known, but the size is overstated"
 
 SHOW: dict[Unit, Callable[[float], str]] = {
     "rate": "{:.1%}".format,
@@ -79,7 +79,7 @@ def ranking_headline(runs: Sequence[RankedRun], front: Front | None) -> str:
         sentences[0] += " than the other" if len(first) == 2 else " than another of them"
     sentences += [f"{last[0]} is last"] if last else []
     if front and (beaten := [one for one in front.amounts if one not in front.runs]):
-        sentences.append(f"neither better nor {LESS[front.against]} than another run: {listed(beaten)}")
+        sentences.append(f"neither better nor {LESS[front.against]} than some other run: {listed(beaten)}")
     return "; ".join(sentences)
 
 
@@ -173,19 +173,22 @@ def to_settle(found: Difference) -> str:
     """How many prompts would show a difference of the size seen, and what these many would show."""
     least, needed = found.minimum_detectable_difference, found.prompts_needed
     if least is None and found.n < FEWEST:
-        return f"{counted(found.n, 'prompt')} cannot tell, even if all change alike: at least {FEWEST} are needed"
+        return (
+            f"{counted(found.n, 'prompt')} cannot show a difference, even if all change alike: at least "
+            f"{FEWEST} are needed"
+        )
     if least is None:
-        return "every prompt or cluster changed alike: more of them would show it"
+        return "every prompt or cluster changed alike: more of them would show a difference"
     shows = f"{counted(found.n, 'prompt')} detect only differences of {least * 100:.1f} points or more (80 % power)"
     if not found.change:
         return shows
     seen = f"the {points(found.change)} seen"
     if needed is None:
-        return f"{seen} are too few for any number of prompts; {shows}"
+        return f"{seen} are too small to show with any number of prompts; {shows}"
     if needed <= found.n:
         return shows
     about = f"{round(needed, 2 - len(str(needed))):,} prompts"
-    return f"if {seen} are real (they may be 0), about {about} would show them (80 % power); {shows}"
+    return f"if {seen} are real (they may be chance), about {about} would show them (80 % power); {shows}"
 
 
 def times(found: Ratio, unit: Unit, what: str, trials: bool) -> str:
@@ -198,7 +201,7 @@ def times(found: Ratio, unit: Unit, what: str, trials: bool) -> str:
         low, high = 1 / found.interval.high, 1 / found.interval.low
         text += f" (95 % interval {low:.2f} to {high:.2f})"
         shown = not low <= 1 <= high
-    text += ", estimated by list price" if found.estimated else ""
+    text += ", estimated at list prices" if found.estimated else ""
     return text if shown else f"no difference in {what} shown: {text}"
 
 
@@ -208,7 +211,10 @@ def dropped(found: Separation) -> str:
     if not tell_nothing:
         return "Every prompt passes in some runs or some of the time."
     which = f"{len(found.never_pass):,} never pass, {len(found.always_pass):,} always do"
-    return f"Drop these {tell_nothing:,}: nothing passes or everything does, so they tell no runs apart ({which})."
+    return (
+        f"Consider dropping these {tell_nothing:,}: all runs pass them or none does, so they do not tell "
+        f"runs apart ({which})."
+    )
 
 
 # --- the comparison grader ----------------------------------------------------------------------
@@ -277,12 +283,15 @@ def too_little(pair: Pair, graded: int, report: Report, share: float) -> str:
     if pair.n < share * graded - 1e-9:
         return (
             f"{start}: only {pair.n} of the {graded} prompts graded in {pair.run_a} are "
-            f"graded in both ({pair.n / graded:.1%}, and --min-compared asks for {share:.0%})"
+            f"graded in both ({pair.n / graded:.1%}, and --min-compared requires {share:.0%})"
         )
     fewest, units = fewest_prompts(len(report.statistics.pairs)), min(pair.n, report.meta.clusters or pair.n)
     if units < fewest:
         noun = "cluster" if units < pair.n else "prompt"
-        return f"{start}: {counted(units, noun)} cannot show a difference, even if all change; {fewest} are needed"
+        return (
+            f"{start}: {counted(units, noun)} cannot show a difference, even if all change; at least "
+            f"{fewest} are needed"
+        )
     return ""
 
 
@@ -302,7 +311,7 @@ def preference_gate(found: Preference, first: str, prompts: int, settings: GateS
             reasons.append(f"{pair.run_b} cannot be compared with {first}: {pair.n} of {prompts} prompts are ranked")
         elif pair.n < fewest:
             ranked = f"{counted(pair.n, 'ranked prompt')} cannot show a difference"
-            reasons.append(f"{pair.run_b} cannot be compared with {first}: {ranked}; {fewest} are needed")
+            reasons.append(f"{pair.run_b} cannot be compared with {first}: {ranked}; at least {fewest} are needed")
         elif pair.better == first:
             reasons.append(f"{pair.run_b} is worse than {first}: {words}")
         elif settings.proof and pair.better != pair.run_b:

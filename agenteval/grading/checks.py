@@ -63,7 +63,7 @@ def _no_hint(record: Record) -> str:
     nested = [f"metadata.{name}" for name in metadata] if isinstance(metadata, dict) else []
     fields = [name for name in [*record, *nested] if name != "hint"]
     similar = next((name for name in fields if name.rpartition(".")[2].lower() in LIKE_HINT), None)
-    advice = f'; it has "{similar}": call that "hint"' if similar else ""
+    advice = f'; it has "{similar}": rename that to "hint"' if similar else ""
     return f'the record has no "hint"{advice}'
 
 
@@ -101,7 +101,7 @@ def grade_tools(record: Record, rules: Rules, more: Sequence[str | None] = (), f
     """
     steps = record.get("trajectory")
     if not isinstance(steps, list):
-        return {"error": '"trajectory" is missing: the tool calls are not known'}
+        return {"error": '"trajectory" is missing: the tool calls are unknown'}
     steps = [step for step in steps if isinstance(step, dict) and step.get("type") == "tool_call"]
     calls = [GradedCall(str(step.get("name")), step.get("status") == "failed") for step in steps]
     checks = [*call_checks(calls, rules, record.get("toolErrors") is True), *more]
@@ -124,7 +124,7 @@ def grade_tools(record: Record, rules: Rules, more: Sequence[str | None] = (), f
     return {
         "pass": not broken,
         "score": (len(checks) - len(broken)) / len(checks),
-        "reasoning": "; ".join(broken) or f"all checks hold; called: {_tally(names) or 'nothing'}",
+        "reasoning": "; ".join(broken) or f"all checks passed; called: {_tally(names) or 'nothing'}",
         "outcome": outcome,
     }
 
@@ -202,16 +202,16 @@ def structure_of(schema: object, name: str) -> Structure:
         from referencing import Registry
         from referencing.exceptions import Unresolvable
     except ImportError:
-        raise MissingExtra("a JSON Schema needs the package jsonschema", "schema") from None
+        raise MissingExtra("a JSON Schema needs the jsonschema package", "schema") from None
     kind = validator_for(schema) if isinstance(schema, dict | bool) else None
     if kind is None:
-        raise BadRecord(f"{name}: a JSON Schema is an object")
+        raise BadRecord(f"{name}: a JSON Schema must be an object")
     try:
         kind.check_schema(schema)
     except SchemaError as error:
         raise BadRecord(f"{name}: not a JSON Schema: {error.json_path}: {error.message}") from None
     if missing := _unresolved(schema):
-        raise BadRecord(f"{name}: refers to something that is not in it: {missing}")
+        raise BadRecord(f"{name}: refers to something that it does not contain: {missing}")
     validator = kind(schema, registry=Registry())  # an empty one: nothing is fetched from the network
 
     def problems(value: object) -> list[str]:

@@ -42,7 +42,7 @@ TIMEOUT = 60_000.0  # milliseconds per record
 LOAD_TIMEOUT = 60.0
 SETTLE = 0.01  # seconds to wait for an unexpected second line
 GIVE_UP_AFTER = 3  # timeouts of a --stream grader that has never answered
-GIVEN_UP = f"given up after {GIVE_UP_AFTER} timeouts without any answer"
+GIVEN_UP = f"gave up after {GIVE_UP_AFTER} timeouts without any answer"
 TRIED = 8  # records in a group from which on a grader is no longer new
 QUICK = 0.002  # seconds per answer below which records are sent in groups
 
@@ -98,7 +98,9 @@ def named_graders(
     _refuse_unknown("--informational", informational, names)
     _refuse_unknown("--grader-timeout", [name for name, _ in limits if name], names)
     if contradiction := next((name for name, _ in weights if name in informational), None):
-        raise UserError(f"--weight {contradiction}: an informational verdict is in no mean; leave out one of the two")
+        raise UserError(
+            f"--weight {contradiction}: an informational verdict does not count in the mean; leave out one of the two"
+        )
     times, shares = dict(limits), dict(weights)
     default = times.get(None, timeout)
     return [
@@ -115,7 +117,7 @@ def named_graders(
 def _refuse_unknown(option: str, given: Iterable[str], names: list[str]) -> None:
     for name in given:
         if name not in names:
-            known = f"the graders are {first_few(names, len(names))}" if names else "there is none without -g"
+            known = f"the graders are {first_few(names, len(names))}" if names else "there are none without -g"
             raise UserError(f"{option} {name}: no grader has that name; {known}")
 
 
@@ -175,7 +177,7 @@ def _host_of(words: list[str]) -> list[str] | None:
     is_file = os.path.isfile(head)
     is_program = os.access(head, os.X_OK)
     if len(words) > 1 and is_file and head.endswith((".py", *JAVASCRIPT)) and not is_program:
-        raise UserError(f"-g {head}: a grader that is loaded takes no arguments; make it executable to give it some")
+        raise UserError(f"-g {head}: a Python or JavaScript grader takes no arguments; make it executable to pass some")
     if is_file and head.endswith(JAVASCRIPT):
         return [_javascript_runtime(head), os.path.join(HERE, "javascript_host.mjs"), os.path.abspath(head)]
     is_function = is_file and head.endswith(".py") and not is_program
@@ -192,7 +194,7 @@ def _javascript_runtime(path: str) -> str:
     if node and not path.endswith(TYPESCRIPT):
         return os.path.abspath(node)
     wanted = "bun" if path.endswith(TYPESCRIPT) else "bun or node"
-    raise UserError(f"{path}: needs {wanted}, and none is on PATH")
+    raise UserError(f"{path}: needs {wanted} on PATH; install it")
 
 
 def grader_digests(specs: Iterable[GraderSpec], *, grade_failed: bool = False) -> dict[str, str]:

@@ -32,7 +32,7 @@ INSTRUCTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instruc
 PROMPT, MATERIAL, REPLY = (
     os.path.join(INSTRUCTIONS, name) for name in ("judge.txt", "judge_material.txt", "judge_reply.txt")
 )
-FURTHER = "Further criteria; where they differ from those above, these hold:"
+FURTHER = "Further criteria; where they differ from those above, these take precedence:"
 SCORES = ("overall_score", "accuracy", "completeness", "relevance")
 PLACE = re.compile(r"\{\{(\w+)\}\}")  # in a template
 CAN_BE_SHOWN = ("question", "answer", "sources", "reference", "hint", "rubric", "trajectory", "metadata")
@@ -59,7 +59,7 @@ SCHEMA: Record = {
         "reasoning": {"type": "string", "description": "What decided the scores, in one to three sentences"},
         "accuracy": _score("How true it is"),
         "completeness": _score("How much of the question it answers"),
-        "relevance": _score("How well it keeps to the question"),
+        "relevance": _score("How well it sticks to the question"),
         "overall_score": _score("How good it is as a whole"),
     },
 }
@@ -170,7 +170,7 @@ def _question(record: Record) -> str:
     named = (place.get("question") for place in (record, record.get("metadata")) if isinstance(place, dict))
     question = next((text for text in (asked, *named) if isinstance(text, str) and text.strip()), None)
     if question is None:
-        raise BadRecord('there is no question: neither "input" nor "question"')
+        raise BadRecord('there is no question: "input" and "question" are both missing')
     return question
 
 
@@ -181,7 +181,7 @@ def fenced(case: JudgeCase) -> str:
     while (mark := hashlib.sha256(data).hexdigest()[:16]) in "\n".join(texts):  # nobody can predict a digest of it all
         data = mark.encode() + data
     sections = "\n\n".join(f"<<<{name} {mark}>>>\n{text}\n<<<END {mark}>>>" for name, text in case.parts.items())
-    last = f"Now judge what stands in ANSWER {mark}, by the criteria and in the form of the system message."
+    last = f"Now judge the text in ANSWER {mark}, by the criteria and in the format of the system message."
     return f"The mark of this case is {mark}.\n\n{sections}\n\n{last}"
 
 

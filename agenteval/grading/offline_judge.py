@@ -54,7 +54,7 @@ def verdict(question: str, answer: str, reference: str) -> dict[str, Any]:
     if not roots(" ".join(kept)):
         accuracy, completeness, relevance, facts = 0.0, 0.0, 0.0, ["there is no answer"]
     elif DECLINES.search(" ".join(kept)):
-        accuracy, completeness, relevance, facts = 0.5, 0.0, 0.2, ["the answer says that it has none"]
+        accuracy, completeness, relevance, facts = 0.5, 0.0, 0.2, ["the answer says that it does not know"]
     else:
         accuracy, completeness, relevance, facts = _measure(question, kept, reference)
     if ignored := len(every) - len(kept):
@@ -83,7 +83,7 @@ def _measure(question: str, kept: list[str], reference: str) -> tuple[float, flo
     else:
         new = min(1.0, len(given - asked) / ENOUGH_WORDS)
         accuracy, completeness = 0.4 + 0.3 * on_topic + 0.2 * new, on_topic * new
-        facts.append("there is no reference, so that accuracy is a guess")
+        facts.append("there is no reference, so accuracy is a guess")
     useful = [sentence for sentence in kept if (asked | wanted).intersection(roots(sentence))]
     facts.append(counted(len(answer.split()), "word"))
     return accuracy, completeness, (on_topic + len(useful) / len(kept)) / 2, facts

@@ -64,7 +64,7 @@ def parsed_checks(record: Record) -> list[AnyCheck]:
     if given is None:
         raise BadRecord('the record has no "checks"')
     if not isinstance(given, list) or not given:
-        raise BadRecord('"checks" must be a list of checks that is not empty')
+        raise BadRecord('"checks" must be a non-empty list of checks')
     return [_parsed(one, f"checks[{number}]") for number, one in enumerate(given)]
 
 
@@ -105,7 +105,7 @@ def _problems(check: AnyCheck) -> Iterator[str]:
     ):
         yield f'"path" must be a path within the workspace, got {check.path!r}'
     if isinstance(check, kinds.FileContains) and (check.value is None) == (check.regex is None):
-        yield 'give one of "value" and "regex"'
+        yield 'give either "value" or "regex"'
     if isinstance(check, kinds.ToolCalled) and check.max is not None and check.max < check.min:
         yield f'"max" is {check.max}, less than "min" ({check.min})'
 
@@ -206,7 +206,7 @@ def calls_of(record: Record) -> list[Call]:
     """Returns the tool calls of a record in order; raises BadRecord if they are not known."""
     steps = record.get("trajectory")
     if not isinstance(steps, list):
-        raise BadRecord('"trajectory" is missing: the tool calls are not known')
+        raise BadRecord('"trajectory" is missing: the tool calls are unknown')
     return [
         Call(str(step.get("name")), _unescaped(step.get("input")), _names_in(step.get("input")), _failed(step))
         for step in steps
@@ -290,7 +290,7 @@ class Evidence:
     def tool_called(self, check: kinds.ToolCalled) -> Finding:
         """Counts the calls of a tool."""
         count = len(self._calls_of(check))
-        wanted = f", at least {check.min} wanted" if check.min > 1 else ""
+        wanted = f", at least {check.min} required" if check.min > 1 else ""
         wanted = f", at most {check.max} allowed" if check.max is not None and count > check.max else wanted
         enough = check.min <= count and (check.max is None or count <= check.max)
         return Finding(enough, f"{_times_called(count)}{'' if enough else wanted}")
@@ -422,7 +422,7 @@ class Evidence:
         known = [part for part in parts if isinstance(part, int | float)]
         used = sum(known) if len(known) == len(parts) else None
         if used is not None and self.timing.get("tokensPartial") and used <= check.value:
-            return Finding(False, f"the agent used more than {used:,g} tokens; how many is not known")
+            return Finding(False, f"the agent used more than {used:,g} tokens; how many is unknown")
         return _limited(used, check.value, "the agent used", " tokens")
 
     def cost(self, check: kinds.MaxCost) -> Finding:
@@ -490,7 +490,7 @@ def image_problem(check: kinds.HarborTests, image: str | None) -> str | None:
     here, there = (name.removesuffix(":latest") for name in (image, check.image))
     if here == there or here.endswith(f"/{there}") or there.endswith(f"/{here}"):
         return None
-    return f"the task runs in the image {check.image}, not in {image}: run the tasks of each image by themselves"
+    return f"the task runs in the image {check.image}, not in {image}: run the tasks of each image separately"
 
 
 # --- texts --------------------------------------------------------------------------------------

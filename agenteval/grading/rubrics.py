@@ -102,5 +102,5 @@ class RubricJudge(NamedTuple):
             raise BadRecord(f"the judge's answer is not the JSON object asked for: {one_line(answer.text, 200)}")
         criteria = sorted(check(found, JudgedRubrics).criteria, key=lambda one: one.number)
         if [one.number for one in criteria] != list(range(1, count + 1)):
-            raise BadRecord(f"the judge's answer has not one score for each of the {count} criteria")
+            raise BadRecord(f"the judge's answer does not have one score for each of the {count} criteria")
         return [Opinion(one.score, re.sub(r"\s+", " ", one.reasoning)) for one in criteria]

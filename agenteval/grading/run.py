@@ -113,7 +113,7 @@ class GraderSet:
                 directory_of(record)
             except BadRecord as error:
                 self._checks_places = False
-                self.report(f"{_name_of(record)}: {error}; a grader that looks at files judges others, if any")
+                self.report(f"{_name_of(record)}: {error}; a grader that looks at files may judge the wrong ones")
 
     def _graded(self, record: Record, verdicts: list[Verdict]) -> Record:
         """Returns the record with its verdicts; an unexpected error on the way is a grader error."""

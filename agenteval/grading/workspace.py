@@ -54,7 +54,7 @@ def grade_git(
     try:
         files = changed_files(cwd, digest if isinstance(digest, str) else None, processes.scratch)._asdict()
     except (subprocess.SubprocessError, OSError) as error:
-        return {"error": f"what changed in {cwd}: {error}"}
+        return {"error": f"cannot tell what changed in {cwd}: {error}"}
     files["created"] = [name for name in files["created"] if not CACHES.intersection(name.split("/"))]
     checks = {"": allow_unchanged or any(files.values())}  # by the message if it does not hold
     checks |= {f"{name} is missing": os.path.exists(os.path.join(cwd, name)) for name in require}
@@ -82,15 +82,14 @@ def directory_of(record: Record) -> str:
     if not isinstance(cwd, str | None):
         raise BadRecord('"cwd" must be a string')
     if not cwd:
-        raise BadRecord('"cwd" is missing: it is not known where the agent worked')
+        raise BadRecord('"cwd" is missing: where the agent worked is unknown')
     if not os.path.isdir(cwd):
-        raise BadRecord(f"{cwd} is gone: what the agent did there cannot be graded (see --keep-workspaces)")
+        raise BadRecord(f"{cwd} no longer exists, so what the agent did there cannot be graded (see --keep-workspaces)")
     recorded = _metadata(record).get("runId")
     there = run_of_workspace(os.path.abspath(cwd))
     if recorded and there and recorded != there:
         raise BadRecord(
-            f"{cwd} belongs to another run ({there}, this record is of {recorded}): give each run a --workspace-dir "
-            "of its own"
+            f"{cwd} belongs to another run ({there}, this record to {recorded}): give each run its own --workspace-dir"
         )
     return cwd
 
@@ -206,10 +205,10 @@ def _run(shell: Command, timeout: float, processes: ProcessSupervisor) -> tuple[
         printed = printed.partition(b"\n")[2] or printed
     code: int | None = None
     if outcome.timed_out:
-        how = "takes too long"
+        how = "took too long"
     elif outcome.signal:
         number = signal.Signals.__members__.get(outcome.signal)  # a real-time signal has no name
         how, code = f"was killed by {outcome.signal}", -number if number else None
     else:
-        how, code = outcome.error or f"exits with {outcome.exit_code}", outcome.exit_code
+        how, code = outcome.error or f"exited with code {outcome.exit_code}", outcome.exit_code
     return how, code, printed.decode("utf-8", "replace")

@@ -33,7 +33,7 @@ TRANSIENT = (408, 409, 425, 429)
 QUOTA_EXCEEDED = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
 # How a structured answer is requested; if a server refuses one form, the next is tried.
 FORMS = ("json_schema", "json_object", "text")
-ASK_FOR_JSON = "Answer with one JSON object and nothing else, in the form of this JSON Schema:"
+ASK_FOR_JSON = "Answer with one JSON object and nothing else, matching this JSON Schema:"
 
 
 class TokenUsage(NamedTuple):
@@ -118,7 +118,7 @@ class Model:
         if not self._key and not self._local:
             raise ModelError(f"no API key for {self._place}: set {KEY_VARIABLE}")
         if not (self._key.isascii() and self._key.isprintable()):
-            raise ModelError(f"the API key contains characters that no key has: check {KEY_VARIABLE}")
+            raise ModelError(f"the API key contains characters that keys cannot have: check {KEY_VARIABLE}")
         self._lock = threading.Lock()
         self._client: Any = None
         self._form = 0
@@ -221,7 +221,7 @@ class Model:
         reason = " ".join(problem.text.split())
         reason = (reason.replace(self._key, "…") if self._key else reason)[:LONGEST_REASON]
         after = f" (tried {attempts} times)" if attempts > 1 else ""
-        after += f"; it asks us to wait {problem.wait:.0f} s" if problem.wait else ""
+        after += f"; it asks for a wait of {problem.wait:.0f} s" if problem.wait else ""
         if problem.status is None:
             return f"{self._place}: {reason}{after}" + ("" if problem.transient else f"; is {URL_VARIABLE} right?")
         if problem.status == 401:
@@ -239,7 +239,7 @@ def _without_password(url: str) -> str:
         parts = urlsplit(url)
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
             return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
-    raise ModelError(f"{url!r} is not the address of a server, such as {BASE_URL}: check {URL_VARIABLE}")
+    raise ModelError(f"{url!r} is not the URL of a server, such as {BASE_URL}: check {URL_VARIABLE}")
 
 
 # --- requests and replies -------------------------------------------------------------------------
@@ -354,7 +354,7 @@ def check_response(response: Any) -> None:
         secured = here.host == there.host and (here.scheme, there.scheme) == ("http", "https")
         if not secured and (here.scheme, here.host, here.port) != (there.scheme, there.host, there.port):
             place = f"{there.scheme}://{there.netloc.decode()}"
-            why = f"redirects to {place}, which is not followed: use its address if you trust it"
+            why = f"redirects to {place}, which is not followed: use that URL if you trust it"
             raise FailedRequest(RequestProblem(why))
 
 

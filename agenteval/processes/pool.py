@@ -246,7 +246,7 @@ def run_pool(
         pool.flush(FLUSH_TIME)
         console.finish()
         if isinstance(reason, Stopped):
-            go_on = "; run it again with --resume to go on" if output.resumable else ""
+            go_on = "; run it again with --resume to continue" if output.resumable else ""
             console.say(f"stopped by {signal.Signals(reason.signum).name} after {console.count()}{go_on}", alone=True)
         _close(processes, console)
         try:

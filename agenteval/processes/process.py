@@ -143,7 +143,7 @@ class RunningProcess:
                 if self.command.answers is not None:
                     self.answer_file = name = os.path.join(self.command.answers, os.path.basename(name))
             except OSError as error:
-                self.error = f"cannot make a file for the agent's answer: {error.strerror} (TMPDIR)"
+                self.error = f"cannot create a file for the agent's answer: {error.strerror} (set TMPDIR)"
                 return False
             argv = [word.replace(ANSWER_FILE, name) for word in self.command.argv]
             self.command = replace(self.command, argv=argv)
@@ -368,7 +368,7 @@ def describe_start_failure(error: OSError | ValueError, program: str, cwd: str) 
         errno.EACCES: "not executable: chmod +x it",
         errno.ENOEXEC: "not a program: a script needs a #! line",
         errno.E2BIG: "the prompt is too long for an argument; use a schema with prompt.stdin",
-        errno.EINVAL: "an argument or the environment has a NUL character, which no process can be given",
+        errno.EINVAL: "an argument or the environment contains a NUL character, which cannot be passed to a process",
     }
     return f"cannot start {program}: {advice.get(number, os.strerror(number))}"
 

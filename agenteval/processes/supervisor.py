@@ -313,7 +313,7 @@ class ProcessSupervisor:
             for pid in lost:
                 why = "which runs as another user" if pid in denied else "which does not react to SIGKILL"
                 owner = key if key is not None else self._running.get(pid)
-                self._given_up[pid] = owner, f"could not be ended: {command_name(pid)} (process {pid}), {why}"
+                self._given_up[pid] = owner, f"could not be terminated: {command_name(pid)} (process {pid}), {why}"
         return left - lost
 
     def _tree(self, key: int | None, *, fresh: bool) -> set[int]:

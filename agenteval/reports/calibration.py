@@ -35,24 +35,24 @@ STEP_WIDTH = 100
 HOW_TO = """\
 ## How to review
 
-For each record below tick one box, as in `[x]`, and add remarks after *Note:*. Then
+For each record below, tick one box, as in `[x]`, and add remarks after *Note:*. Then
 
     ae-calibrate --read calibration.md >> labels.jsonl
     ae-calibrate graded.jsonl --labels labels.jsonl
 
-report how far the grader can be trusted. Records without a tick are left out.{blind}"""
+show how far the grader can be trusted. Records without a tick are left out.{blind}"""
 BLIND = """
 
-Tick before you unfold the grader's verdict: whoever knows it agrees with it more often. At the end a tenth of the
-records is asked once more: judge them as if you had not seen them."""
+Tick a box before you unfold the grader's verdict: reviewers who know it agree with it more often. A tenth of the
+records appear again at the end: judge them as if you had not seen them before."""
 
 SECTIONS = {
-    "label": ("Disagreements with the labels", "A grader disagrees with the label of a person."),
-    "rescored": ("Verdicts that differ", "The second grader does not agree with the recorded verdict."),
+    "label": ("Disagreements with the labels", "A grader disagrees with a person's label."),
+    "rescored": ("Verdicts that differ", "The second grader disagrees with the recorded verdict."),
     "sample": ("Sample", ""),
     "again": (
         "Once more",
-        "Judge these again, without looking back: the report says how often you agree with yourself.",
+        "Judge these again, without looking back: the report shows how often you agree with yourself.",
     ),
 }
 RIGHT, WRONG = "the answer is right", "the answer is wrong"
@@ -110,13 +110,13 @@ def head(report: CalibrationReport, ambiguous: Sequence[str]) -> Iterator[str]:
         return
     yield f"- **Labels**: {labels.used:,} of {labels.total:,} used" + breakdown(
         (labels.ambiguous, "ambiguous"),
-        (labels.stale, "for another output"),
+        (labels.stale, "for an output that has changed"),
         (labels.ungraded, "for a record without a verdict"),
         (labels.unknown, "for an unknown id"),
     )
     if twice := report.self_agreement:
         share = f"{percent(twice.same / twice.n)}, 95 % interval {percent_span(twice.interval)}"
-        yield f"- **Judged twice**: {twice.same:,} of {twice.n:,} the same ({share}): expect no more of a grader"
+        yield f"- **Judged twice**: {twice.same:,} of {twice.n:,} the same ({share}): expect no better of a grader"
     if ambiguous:
         yield f"- **Ambiguous tasks**: {first_few([_id(name) for name in ambiguous], IDS_SHOWN)}"
 
@@ -126,8 +126,8 @@ def drawn(sample: ReviewSample, *, labelled: bool) -> str:
     what = counted(sample.of, "failure" if sample.drawn_from == "failures" else "graded record")
     what += " without a label" if labelled else ""
     if sample.size == sample.of:
-        return f"{what}, all there are" if sample.of else what
-    return f"{sample.size:,} of {what}, drawn at random (seed {sample.seed})"
+        return f"all {what}" if sample.of else what
+    return f"{sample.size:,} of {what}, sampled at random (seed {sample.seed})"
 
 
 def changes_section(changes: VerdictChanges, sample: ReviewSample) -> str:
@@ -138,7 +138,7 @@ def changes_section(changes: VerdictChanges, sample: ReviewSample) -> str:
     of += [counted(changes.sampled, sampled)] if changes.sampled or not labelled else []
     graders = " and ".join(map(inline, changes.graders))
     differ = f"{changes.differ:,} ({percent(changes.share)})"
-    text = f"Of the {' and '.join(of)}, {differ} got another verdict from {graders}."
+    text = f"Of the {' and '.join(of)}, {differ} got a different verdict from {graders}."
     if changes.grader_errors:
         text += f" It could not grade {changes.grader_errors:,} more."
     failed, passed = changes.failed_before, changes.n - changes.failed_before
@@ -157,7 +157,7 @@ def pass_rate_section(found: CorrectedPassRate | None) -> list[str]:
     recorded = f"The grader passed {percent(found.recorded)} of {counted(found.n, 'record')}."
     if found.corrected is None:
         missing = "failure" if found.labelled_passes else "pass"
-        return [f"## Pass rate\n\n{recorded} What a person would pass is not known: no recorded {missing} has a label."]
+        return [f"## Pass rate\n\n{recorded} What a person would pass is unknown: no recorded {missing} has a label."]
     estimated = f"**A person would pass {percent(found.corrected)}** (95 % interval {percent_span(found.interval)})"
     labels = f"{found.labelled_passes:,} of recorded passes and {found.labelled_failures:,} of recorded failures"
     return [f"## Pass rate\n\n{recorded} {estimated}, estimated from labels: {labels}."]
@@ -167,14 +167,15 @@ def difference_section(found: CorrectedDifference | None) -> list[str]:
     """How much better the run is than the baseline by the grader, and as the person would see it."""
     if found is None:
         return []
-    recorded = f"By the grader's verdicts the run passes {_points(found.recorded)} more than the baseline"
+    recorded = f"By the grader's verdicts the run differs from the baseline by {_points(found.recorded)}"
     recorded += f" on {counted(found.n, 'prompt')} that both have."
     if found.corrected is None or found.interval is None:
-        missing = "What a person would see is not known: label passes and failures of both runs (`--all`)."
+        missing = "By a person's verdicts the difference is unknown: label passes and failures of both runs (`--all`)."
         return [f"## Against the baseline\n\n{recorded} {missing}"]
     low, high = (_points(end) for end in found.interval)
     sure = f"95 % interval {low.removesuffix(' points')} to {high}"
-    return [f"## Against the baseline\n\n{recorded} **A person would see {_points(found.corrected)}** ({sure})."]
+    corrected = f"**By a person's verdicts it would be {_points(found.corrected)}** ({sure})"
+    return [f"## Against the baseline\n\n{recorded} {corrected}."]
 
 
 def _points(difference: float) -> str:
@@ -207,10 +208,10 @@ def figures(found: Agreement) -> Iterator[FigureRow]:
         interval = span(getattr(found.intervals, field))
         yield f"{name} (0: chance, 1: perfect)", number(getattr(found, field)), interval, n
     for field, name, labels in (
-        ("human_pass_rate", "Base rate: human passes", n),
-        ("grader_pass_rate", "Grader passes", n),
-        ("precision", "Precision: of the grader's passes, the human's", counts.grader_passes),
-        ("recall", "Recall: of the human's passes, the grader's", counts.human_passes),
+        ("human_pass_rate", "Base rate: share the person passes", n),
+        ("grader_pass_rate", "Share the grader passes", n),
+        ("precision", "Precision: share of the grader's passes that the person passes", counts.grader_passes),
+        ("recall", "Recall: share of the person's passes that the grader passes", counts.human_passes),
         ("failure_precision", "Precision of failures", n - counts.grader_passes),
         ("failure_recall", "Recall of failures", n - counts.human_passes),
     ):
@@ -223,13 +224,13 @@ def basis(found: Agreement) -> str:
         return ""
     if found.scope == "all":
         return (
-            "The figures are about all graded records: each label counts for its share of the records with the same "
-            "recorded verdict. They hold if, of each verdict, the labelled records were drawn at random."
+            "The figures describe all graded records: each label is weighted by the number of records with the same "
+            "recorded verdict. They are valid if the labelled records of each verdict were sampled at random."
         )
     other = "failures" if found.scope == "passes" else "passes"
     return (
-        f"All labelled records are recorded as {found.scope}: this tells nothing about the grader's {other}, so that "
-        f"recall, kappa and the pass rate are not known. Draw from all records with `--all`."
+        f"All labelled records are recorded as {found.scope}: this reveals nothing about the grader's {other}, so "
+        "recall, kappa and the pass rate are unknown. Sample all records with `--all`."
     )
 
 

@@ -21,7 +21,7 @@ TRL = "trl"
 NOT_IN_A_NAME = re.compile("[^a-zA-Z0-9_-]")
 LONGEST_NAME = 64
 REASONS = {FAIL: "did not pass", ERROR: "agent failed", GRADER_ERROR: "grader erred", UNGRADED: "ungraded"}
-NO_REPLY = "no answer in words"
+NO_REPLY = "no text in the answer"
 
 
 @dataclass

@@ -37,9 +37,9 @@ REMARKS = {  # by the field of a question that is true where the remark applies
     "failed": "the agent failed on {}",
     "grader_errors": "a grader erred on {}: no value there",
     "tokens_not_positive": "the agent's tokens are not above 0 on {}: no combined score there",
-    "tokens_missing": "only part of the tokens is reported for {}: their number is not known",
-    "negative_duration": "the duration is negative on {}: the clock was set back, so it is not known",
-    "tokens_approximate": "no tokens reported for {}: question and answer were counted, fewer than were used",
+    "tokens_missing": "only part of the tokens is reported for {}: their number is unknown",
+    "negative_duration": "the duration is negative on {}: the clock was set back, so it is unknown",
+    "tokens_approximate": "no tokens reported for {}: those of question and answer were counted, fewer than were used",
 }
 GRADERS = {"hit_rate": "sources=ae-grader-sources", "judge_score": "judge=ae-grader-judge"}
 
@@ -147,7 +147,7 @@ def remarks(evaluation: Evaluation) -> list[str]:
     notes = [REMARKS[name].format(_which(ids, evaluation)) for name, ids in about.items() if ids]
     for name, grader in GRADERS.items():
         if results and not getattr(counts, name):
-            notes.append(f"no record has a {name}: grade with ae-grade -g {grader}")
+            notes.append(f"no record has a {name}; grade them with ae-grade -g {grader}")
     return notes
 
 

@@ -23,7 +23,7 @@ SAME = (4, 5, 6)  # said once if they are the same in all runs
 DROPPED = ("Version", "Model", "Agent", "Tokens", "Cost", "p50", "95% interval", "Started")  # on a narrow terminal
 MOST_NAME, IDS_SHOWN, INDENT, COLUMN = 28, 20, "  ", 10
 BLOCKS = "▁▂▃▄▅▆▇█"
-ESTIMATED = "* estimated by the list price of the model, not a bill"
+ESTIMATED = "* estimated at list prices, not billed"
 
 
 def json(history: History, _context: ReportContext) -> Iterator[bytes]:

@@ -35,7 +35,7 @@ def grade_facts(summary: RunSummary) -> list[tuple[str, str]]:
             facts.append((found.name, f"{percent(found.value)}, {sure}{found.over}"))
         facts.append(("Average score", f"{grades.score.value:.3f} over {grades.count:,}"))
     if summary.labelled:
-        facts.append(("By a person", f"{summary.labelled:,}, of which {summary.overruled:,} against the graders"))
+        facts.append(("By a person", f"{summary.labelled:,}, of which {summary.overruled:,} overrule the graders"))
     if summary.triggers:
         rates = summary.trigger_rates().items()
         shown = (f"{name} {percent(right / of) if of else UNKNOWN} ({right:,}/{of:,})" for name, (right, of) in rates)

@@ -94,7 +94,7 @@ class Sections:
         if (duration := attempt.duration) is not None:
             yield f"**Duration:** {duration:.0f}ms"
         elif attempt.timing.clock_set_back:
-            yield "**Duration:** not known: the clock was set back"
+            yield "**Duration:** unknown: the clock was set back"
         yield from (f"**Error:** {self.line(failure)}" for failure in attempt.failures)
         if (reason := attempt.why_not_graded) is not None:
             yield f"**Score:** none (grader error: {self.line(reason)})"

@@ -36,7 +36,7 @@ def timeline_lines(answer: ReportedAnswer, view: View) -> Iterator[str]:
     if view.step is not None:
         chosen = [(number, step) for number, step in steps if number == view.step]
         if not chosen:
-            yield f"  it has {counted(len(steps), 'step')}, no step {view.step}"
+            yield f"  there is no step {view.step}: it has {counted(len(steps), 'step')}"
         steps, view = chosen, view._replace(full=True)
     else:
         yield from block("Input", answer.row.turns("\n\n"), view)

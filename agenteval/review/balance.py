@@ -92,7 +92,7 @@ def suggestions(found: Balance, keys: list[str]) -> Iterator[str]:
     if named and named[0].count * 100 > DOMINANT * found.total_cases:
         yield f"{named[0].percentage:g}% of the cases are in '{named[0].name}': consider other categories"
     if tiny := [category.name for category in named if category.count < FEW_PER_CATEGORY]:
-        yield f"Categories with fewer than {FEW_PER_CATEGORY} cases prove little: {first_few(tiny, NAMES_SHOWN)}"
+        yield f"Categories with fewer than {FEW_PER_CATEGORY} cases reveal little: {first_few(tiny, NAMES_SHOWN)}"
     if not named:
         there = f"; the keys found are: {first_few(keys, NAMES_SHOWN)}" if keys else ", nor any other metadata"
         yield f"No case has metadata.{found.key}{there}"

@@ -222,7 +222,7 @@ class Calibration:
         if not label.is_for(attempt.output):
             return None
         if name in self._labelled:
-            raise BadRecord(f'duplicate id "{name}": its label cannot be for both')
+            raise BadRecord(f'duplicate id "{name}": a label cannot be for both')
         self._labelled.add(name)
         return label
 

@@ -20,7 +20,7 @@ from agenteval.wire.calibration import Label
 from agenteval.wire.records import Record
 from agenteval.wire.row import holds_trials
 
-NO_NOTE = "as a person has labelled it"
+NO_NOTE = "labelled by a person"
 
 
 class LabelRules:
@@ -79,12 +79,12 @@ class LabelRules:
         unknown = len(self.labels) - len(self._seen)
         left_out = [
             (done["ambiguous"], "undecided"),
-            (done["stale"], "for another output"),
+            (done["stale"], "for an output that has changed"),
             (done["failed"], "for an agent that failed"),
             (unknown, "for an id that is not among the records"),
         ]
         parts = ", ".join(f"{count:,} {why}" for count, why in left_out if count)
         total = (
-            f"{done['used']:,} of {len(self.labels):,} labels used, {done['overruled']:,} of them against the graders"
+            f"{done['used']:,} of {len(self.labels):,} labels used, {done['overruled']:,} of them overrule the graders"
         )
         return total + (f"; left out: {parts}" if parts else "")

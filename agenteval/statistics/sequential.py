@@ -214,7 +214,7 @@ class EarlyStop:
             rates += f", {self.name} {rate([other for _, other in self.compared if other])}"
         evidence = f"on {count} prompts it {rates}" if count else "no prompt could be compared"
         if not self.known:
-            return f"not known whether it is {claims[1]} or {claims[-1]} {against}: {evidence}"
+            return f"cannot tell whether it is {claims[1]} or {claims[-1]} {against}: {evidence}"
         saved = len(self._to_run) - self._started
         left = f"{saved} of {len(self._order)} prompts were not run"
         return f"known after {count} prompts: {claims[self.test.side]} {against} ({evidence}); {left}"

@@ -88,7 +88,7 @@ class Console:
         """Reports an unexpected error and counts it for the exit code; returns it as a line of text."""
         self.refused += 1
         reason = describe_fault(error)
-        self.say(f"{where}: {reason} (--debug shows where)")
+        self.say(f"{where}: {reason} (rerun with --debug for a traceback)")
         if "--debug" in sys.argv:
             for line in traceback.format_exception(error):
                 self.say(line.rstrip())

@@ -148,7 +148,7 @@ def is_null(fd: int) -> bool:
 
 
 def read_first(fd: int, size: int) -> bytes:
-    """Returns the first bytes that can be read; OSError if it is a named pipe that no program writes to."""
+    """Returns the first bytes that can be read; OSError if it is a named pipe that nothing writes to."""
     if stat.S_ISFIFO(os.fstat(fd).st_mode):
         poll = select.poll()
         poll.register(fd, select.POLLIN)
@@ -156,7 +156,7 @@ def read_first(fd: int, size: int) -> bytes:
             try:
                 if data := os.read(fd, size):
                     return data
-                raise OSError(errno.EPIPE, "is a named pipe that no program writes to")
+                raise OSError(errno.EPIPE, "is a named pipe that nothing writes to")
             except BlockingIOError:
                 pass  # a program has it open, and has not written yet
     return read_ready(fd, size)

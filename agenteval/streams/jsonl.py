@@ -33,7 +33,7 @@ def decode(line: bytes | str) -> Any:
     try:
         return _decode(line)
     except RecursionError:
-        raise BadRecord("not JSON that can be read: nested too deeply") from None
+        raise BadRecord("cannot be read as JSON: nested too deeply") from None
     except (msgspec.DecodeError, ValueError, ArithmeticError) as error:
         raise BadRecord(_why_not_json(line, error)) from None
 
@@ -74,9 +74,9 @@ def _why_not_json(line: bytes | str, error: Exception) -> str:
     except json.JSONDecodeError as bad:
         return f"not JSON: {bad.msg.removesuffix(' at')} at column {bad.pos + 1}"
     except (RecursionError, ValueError):
-        return "not JSON that can be read: nested too deeply or a number too long"
+        return "cannot be read as JSON: nested too deeply, or a number is too long"
     if any("\ud800" <= char <= "\udfff" for char in json.dumps(value, ensure_ascii=False)):
-        return "not JSON that can be read: half of a surrogate pair (\\ud800 to \\udfff) stands alone"
+        return "cannot be read as JSON: contains half of a surrogate pair (\\ud800 to \\udfff)"
     return f"not JSON: {error}"
 
 

@@ -114,7 +114,8 @@ def refuse_to_replace(path: str | None) -> None:
     """Raises UserError if a file holds something, and the user has not said what is to become of it."""
     if path is not None and os.path.isfile(path) and os.path.getsize(path) and not _is_device(path):
         raise UserError(
-            f"{path}: holds records; --resume goes on with them, --append adds to them, --overwrite replaces them"
+            f"{path}: already contains records; --resume continues the run, --append adds to them, --overwrite "
+            f"replaces them"
         )
 
 
@@ -180,7 +181,7 @@ class Output:
             self._made = not os.path.lexists(self.path)
             self.fd = open_to_append(self.path)
         except OSError as error:
-            no_reader = "is a named pipe that no program reads" if error.errno == errno.ENXIO else None
+            no_reader = "is a named pipe that nothing reads from" if error.errno == errno.ENXIO else None
             raise UserError(f"{self.path}: {no_reader or error.strerror}") from None
         if stat.S_ISREG(os.fstat(self.fd).st_mode) and not _is_device(self.path):
             self._lock_file()
@@ -309,7 +310,7 @@ def open_to_append(path: str) -> int:
     """Opens a file to append to it: if another program cuts it short, no hole comes before the next record.
 
     A regular file is opened for reading, too: its records can be had back after another program has removed it.
-    OSError if it is a named pipe that no program reads.
+    OSError if it is a named pipe that nothing reads from.
     """
     flags, give_up_at = os.O_CREAT | os.O_CLOEXEC | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY, None
     if os.path.isfile(path) or not os.path.exists(path):
@@ -390,7 +391,7 @@ class OutputFile:
         if status.st_nlink == 0:
             self._note(f"was removed or replaced during the run: its records are in {self._move(self.path)}")
         elif status.st_size < self.size:
-            self._note("was cut short by another program: records are missing in it, whose prompts --resume runs again")
+            self._note("was truncated by another program: records are missing; --resume runs their prompts again")
             if status.st_size and os.pread(self.fd, 1, status.st_size - 1) != b"\n":
                 os.write(self.fd, b"\n")  # the next record must not become a part of a line that was cut off
             self.keeps_offsets = False

@@ -158,7 +158,7 @@ class KeyUse:
         if not self._names:
             return f"{found}, nor any other: add it to the prompts, or leave out {self.option}"
         close = similar(key.removeprefix("metadata."), self._names)
-        return f"{found}: {self.option} {close[0]}?" if close else f"{found}; there are {', '.join(self._names)}"
+        return f"{found}: {self.option} {close[0]}?" if close else f"{found}; the keys are {', '.join(self._names)}"
 
 
 def _add_to_metadata(row: Row, line: bytes, key: str) -> None:

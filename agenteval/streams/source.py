@@ -72,7 +72,7 @@ class Source:
         self.end: int | None = None  # where to stop in a regular file that grows
         self._read_some = read_first  # then read_ready
         if self.path is None and os.isatty(self.fd):
-            raise UserError("no input: give a file or pipe records into it (--help shows how)")
+            raise UserError("no input: give a file, or pipe records into it (see --help)")
 
     def lines(self) -> Iterator[list[tuple[int, bytes]]]:
         """Yields lists of (line number, line) without blank lines: the lines that one read completed.
@@ -132,7 +132,7 @@ def _advice(error: OSError, name: str) -> str:
     if not isinstance(error, FileNotFoundError):
         return str(error.strerror)
     if re.search(r"\s.*\s|[?!]$", name) and "/" not in name:  # a prompt, not the name of a file
-        return f"{error.strerror}; a prompt itself is given with -p {shlex.quote(name)}"
+        return f"{error.strerror}; to give the prompt itself, use -p {shlex.quote(name)}"
     close = similar_files(name)
     return f"{error.strerror}; did you mean {', '.join(close)}?" if close else str(error.strerror)
 
@@ -199,14 +199,14 @@ def read_checked(source: Source, accept: Callable[[Record], R], refusals: Refusa
 
 # --- files of another kind ---------------------------------------------------------------------
 
-ARRAY = "holds a JSON array, not a record per line; jq -c '.[]' {file} makes lines of it"
-CSV = "looks like CSV, not like a JSON object per line; ae-prompts csv {file} makes prompts of it"
+ARRAY = "contains a JSON array, not one record per line; convert it with jq -c '.[]' {file}"
+CSV = "looks like CSV, not like one JSON object per line; turn it into prompts with ae-prompts csv {file}"
 COMPRESSED = "is compressed; read it with {command} {file} | …"
-PRETTY = "holds JSON that is spread over lines, not a record per line; jq -c . {file} makes lines of it"
-RAW = "holds raw records, as ae-run writes them; ae-extract makes results of them"
-TRIALS = "holds trials, as ae-trials writes them; ae-grade, ae-format, ae-gate and ae-compare read them"
-RESULTS = "holds results, as ae-capture and ae-extract write them; ae-grade, ae-format and ae-compare read them"
-PROMPTS = "holds prompts; ae-run, ae-capture and ae-trials run them"
+PRETTY = "contains JSON that spans several lines, not one record per line; convert it with jq -c . {file}"
+RAW = "contains raw records from ae-run; turn them into results with ae-extract"
+TRIALS = "contains trials from ae-trials; ae-grade, ae-format, ae-gate and ae-compare read them"
+RESULTS = "contains results from ae-capture or ae-extract; ae-grade, ae-format and ae-compare read them"
+PROMPTS = "contains prompts; run them with ae-run, ae-capture or ae-trials"
 COMPRESSORS = {
     b"\x1f\x8b": "gzip -dc",
     b"BZh": "bzip2 -dc",

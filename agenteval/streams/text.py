@@ -140,7 +140,7 @@ def parse_milliseconds(text: str) -> float:
     unit = next((unit for unit in UNITS if text.endswith(unit)), "")
     number = number_in(text.removesuffix(unit)) * UNITS.get(unit, 1)
     if not 0 < number < float("inf"):  # float() accepts "nan" and "inf", too
-        raise ValueError(f"{text!r} is not a time, such as 500ms, 30s, 5m or 2h; without a unit it is milliseconds")
+        raise ValueError(f"{text!r} is not a time, such as 500ms, 30s, 5m or 2h; a bare number is milliseconds")
     return number
 
 

@@ -129,10 +129,10 @@ def converted(
         yield prompt
     if named:
         whole = counted(len(seen), "prompt")
-        console.say(f"{named} of {whole} have no id of their own: they are named row-N, N counting the rows")
+        console.say(f"{named} of {whole} have no id: they are named row-N, after the number of their row")
     if lost:
         parts = ", ".join(f"{name} {count}" for name, count in lost.most_common())
-        console.say(f"{affected} of {counted(len(seen), 'prompt')} lack a part of their case: {parts}")
+        console.say(f"{affected} of {counted(len(seen), 'prompt')} lack part of the original case: {parts}")
 
 
 # --- parts that several formats have ------------------------------------------------------------
@@ -142,7 +142,7 @@ def text_of(raw: Record, name: str) -> str:
     """Returns a text that a case must have."""
     value = raw.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise BadRecord(f'"{name}" is missing' if value in (None, "") else f'"{name}" must be a text')
+        raise BadRecord(f'"{name}" is missing' if value in (None, "") else f'"{name}" must be a string')
     return value
 
 

@@ -34,7 +34,7 @@ def cases(path: str) -> Iterator[Found]:
             number += 1
             yield Found(where, folder)
     if not number:
-        raise UserError(f"{path}: no case: no directory in it has a prompt.md or case.yaml")
+        raise UserError(f"{path}: no cases found: no directory in it has a prompt.md or case.yaml")
 
 
 def _evals_of(plugin: str) -> str:

@@ -120,7 +120,7 @@ def _refuse_cycles(value: Any) -> None:
         if not inner or id(one) in checked:
             return
         if id(one) in around:
-            raise ValueError("an alias refers to what contains it")
+            raise ValueError("an alias refers to itself")
         around.add(id(one))
         for item in inner:
             look(item)

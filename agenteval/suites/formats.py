@@ -38,9 +38,9 @@ def check_format(format_: str, path: str) -> None:
         )
     looks = looks_like(path)
     if looks == "prompts":
-        raise UserError(f"{path}: holds prompts already; run them with ae-capture {path}")
+        raise UserError(f"{path}: already contains prompts; run them with ae-capture {path}")
     if looks is not None and looks != format_ and not (looks == "csv" and format_ in ("inspect", "promptfoo")):
-        raise UserError(f"{path}: does not look like {format_}, but like {looks}: ae-prompts {looks} {path}")
+        raise UserError(f"{path}: looks like {looks}, not {format_}: try ae-prompts {looks} {path}")
     if looks is None and (os.path.isdir(path) or (format_ == "csv" and path.endswith(DATA))):
         raise UserError(f"{path}: does not look like {FORMATS[format_].title}")
 

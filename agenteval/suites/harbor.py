@@ -33,7 +33,7 @@ def cases(path: str) -> Iterator[Found]:
             number += 1
             yield Found(where, folder)
     if not number:
-        raise UserError(f"{path}: no task: no directory in it has a task.toml")
+        raise UserError(f"{path}: no tasks found: no directory in it has a task.toml")
 
 
 def fill(case: Case, raw: Any) -> None:
@@ -41,7 +41,7 @@ def fill(case: Case, raw: Any) -> None:
     folder: str = raw
     task = read_toml(os.path.join(folder, "task.toml"))
     if task.get("steps"):
-        raise BadRecord("has several steps, each with tests of its own, which a prompt cannot have")
+        raise BadRecord("has several steps with separate tests, which a prompt cannot have")
     package, agent, verifier, environment = (
         object_of(task.get(name, {}), f"[{name}]") for name in ("task", "agent", "verifier", "environment")
     )

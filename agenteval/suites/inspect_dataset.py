@@ -40,7 +40,7 @@ def fill(case: Case, raw: Any) -> None:
     if given is None:
         raise BadRecord('"input" is missing')
     if not isinstance(given, str | list):
-        raise BadRecord('"input" must be a text or a list of messages')
+        raise BadRecord('"input" must be a string or a list of messages')
     asked = given if isinstance(given, str) else turns(case, given)
     case.fields = {"id": str(sample.get("id", number)), "input": asked}
     target = sample.get("target", [])
@@ -75,7 +75,7 @@ def _add_choices(case: Case, asked: str | list[str], choices: list[str], targets
     letters = LETTERS[: len(choices)]
     right = [target.strip().upper() for target in targets if target.strip()]
     if not right or any(one not in letters or len(one) > 1 for one in right):
-        raise BadRecord(f"the target of a sample with choices must be of {', '.join(letters)}, got {targets}")
+        raise BadRecord(f"the target of a sample with choices must be among {', '.join(letters)}, got {targets}")
     listed = "\n".join(f"{letter}) {choice}" for letter, choice in zip(letters, choices, strict=False))
     several = "the letters of all right choices, separated by commas" if len(right) > 1 else "the letter of one choice"
     question = f"{listed}\n\nEnd with a line that says ANSWER: and {several} ({', '.join(letters)})."

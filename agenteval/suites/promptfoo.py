@@ -150,7 +150,7 @@ def _tests_in(pattern: str, where: str) -> Iterator[tuple[str, Record | BadRecor
                     line, is_test = document.lines[""][index] if "" in document.lines else 1, dict | BadRecord
                     yield f"{path}:{line}", test if isinstance(test, is_test) else BadRecord("must be an object")
             else:
-                reason = "is a program" if path.endswith(CODE) else "no such file, or not one with tests"
+                reason = "is a program" if path.endswith(CODE) else "no such file, or it contains no tests"
                 yield where, BadRecord(f"{path}: {reason}")
         except MissingExtra:
             raise

@@ -51,7 +51,7 @@ def fill(case: Case, raw: Any) -> None:
     for expectation in expectations:
         text = expectation if isinstance(expectation, str) else object_of(expectation, "an expectation").get("text")
         if not isinstance(text, str) or not text.strip():
-            raise BadRecord("an expectation must be a text")
+            raise BadRecord("an expectation must be a string")
         case.check("judge", rubric=text)
     if not expectations and expected:
         case.check("judge", rubric=f"The answer is as described: {expected}")
@@ -65,7 +65,7 @@ def fill(case: Case, raw: Any) -> None:
 
 def _fill_trigger(case: Case, one: dict[str, Any], number: int, skill: str | None) -> None:
     if skill is None:
-        raise BadRecord("which skill the query is about is not known: --skill-name NAME")
+        raise BadRecord("the skill that the query is about is unknown: give --skill-name NAME")
     if not isinstance(one["should_trigger"], bool):
         raise BadRecord('"should_trigger" must be true or false')
     case.fields = {"id": as_id(str(one.get("id", f"query-{number}"))), "input": text_of(one, "query")}

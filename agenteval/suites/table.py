@@ -35,7 +35,7 @@ def cases(path: str) -> Iterator[Found]:
         raise UserError(f'{path}: has no column "input"{has}')
     rows = list(read_csv(path))
     if not rows:
-        raise UserError(f"{path}: has no row below the names of its columns")
+        raise UserError(f"{path}: has no rows below the column names")
     taken = {cell.strip() for _line, cells in rows if isinstance(cells, list) for name, cell in cells if _is_id(name)}
     for number, (line, cells) in enumerate(rows, 1):
         names = chain([f"row-{number}"], (f"row-{number}-{n}" for n in count(2)))
@@ -56,7 +56,7 @@ def fill(case: Case, raw: Any) -> None:
     """Turns a row into a prompt; an empty cell is absent."""
     made, cells = raw
     if extra := [cell for name, cell in cells if not name and cell.strip()]:
-        raise BadRecord(f"{extra[0]!r} is in no named column (a text with a comma in it needs quotes)")
+        raise BadRecord(f"{extra[0]!r} is not in a named column (text with a comma in it needs quotes)")
     row = [(_column(name), cell) for name, cell in cells if cell.strip()]
     case.named = not any(name == "id" for name, _cell in row)
     case.fields = {"id": made, "input": ""}

@@ -40,7 +40,7 @@ TOOLS: list[Record] = read_json(os.path.join(INSTRUCTIONS, "tools.json"))
 SEARCH, GET_PAGE = "wikipedia_search", "wikipedia_get_page"
 PARAMETERS = {SEARCH: "query", GET_PAGE: "title"}
 FINAL = "Now give your final answer as JSON: answer, confidence, sources_used, reasoning."
-NO_MORE = "You have made all the calls you may make. Answer now with what you have read."
+NO_MORE = "You have used up your tool calls. Answer now with what you have read."
 
 
 class AskModel(Protocol):
@@ -117,11 +117,11 @@ class AgentConversation:
 
     def _call_tool(self, name: str, given: Any) -> Record:
         if name not in self.tools:
-            return {"error": f"there is no tool {name}; there are {', '.join(self.tools)}"}
+            return {"error": f"there is no tool {name}; the tools are {', '.join(self.tools)}"}
         parameter = PARAMETERS[name]
         value = given.get(parameter) if isinstance(given, dict) else None
         if not isinstance(value, str) or not value.strip():
-            return {"error": f'{name} needs "{parameter}", a text'}
+            return {"error": f'{name} needs "{parameter}", a string'}
         return self.tools[name](value)
 
     def _conclude(self, text: str) -> Generator[Event, None, Record]:

@@ -249,7 +249,7 @@ def load_criteria(text: str) -> list[Criterion]:
     if minima is None:
         minima = read_json(text)
         if not isinstance(minima, dict):
-            raise UserError(f'{text}: criteria are a JSON object such as {{"avg_hit_rate": 0.8}}')
+            raise UserError(f'{text}: criteria must be a JSON object such as {{"avg_hit_rate": 0.8}}')
     return [criterion(name, ">", value, text) for name, value in minima.items()]
 
 

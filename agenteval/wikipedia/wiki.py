@@ -98,7 +98,9 @@ class Wiki:
         self._place = urlsplit(self._shown_url).netloc
         self.user_agent = (user_agent or USER_AGENT).strip()
         if not (self.user_agent.isascii() and self.user_agent.isprintable() and self.user_agent):
-            raise UserError(f"{_quoted(self.user_agent)} cannot be a user agent: ASCII letters, digits and signs only")
+            raise UserError(
+                f"{_quoted(self.user_agent)} cannot be a user agent: use only ASCII letters, digits and punctuation"
+            )
         self.text_limit, self._pause, self._retries, self._timeout = text_limit, pause, retries, timeout
         self._sleep = sleep
         self._last_call = float("-inf")
@@ -169,15 +171,17 @@ class Wiki:
         status, wait = answer.status_code, retry_after(answer.headers)
         if status != 200:
             why = f"answered {status} {answer.reason or ''}".rstrip()
-            why += f", and asks to wait {wait:.0f} s before the next request" if wait and wait > LONGEST_WAIT else ""
+            why += (
+                f", and asks for a wait of {wait:.0f} s before the next request" if wait and wait > LONGEST_WAIT else ""
+            )
             why += ": it may require a user agent with a contact address (--user-agent)" if status == 403 else ""
-            why += f": is {self._shown_url} the address of a MediaWiki API?" if status == 404 else ""
+            why += f": is {self._shown_url} the URL of a MediaWiki API?" if status == 404 else ""
             raise WikiError(why, transient=status == 429 or (status >= 500 and status != 501), wait=wait)
         decoded: Any = None
         with suppress(ValueError):
             decoded = answer.json()
         if not isinstance(decoded, dict):
-            raise WikiError(f"the answer is not one of a MediaWiki API: {one_line(answer.text[:60]) or 'nothing'}")
+            raise WikiError(f"the answer is not from a MediaWiki API: {one_line(answer.text[:60]) or 'nothing'}")
         if error := decoded.get("error"):
             code, info = (error.get("code"), error.get("info")) if isinstance(error, dict) else (None, error)
             reason = one_line(str(info or code))[:LONGEST_REASON]
@@ -267,13 +271,13 @@ def _without_last_headings(text: str) -> str:
 def _address(language: str, api_url: str | None) -> str:
     if api_url is None:
         if not LANGUAGE.fullmatch(language):
-            raise UserError(f"{_quoted(language)} is not a language of Wikipedia: give a code such as en, de or simple")
+            raise UserError(f"{_quoted(language)} is not a Wikipedia language: give a code such as en, de or simple")
         return f"https://{language}.wikipedia.org{ENDPOINT}"
     with suppress(ValueError):
         parts = urlsplit(api_url.strip())
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
             return parts._replace(path=parts.path if parts.path.strip("/") else ENDPOINT, fragment="").geturl()
-    raise UserError(f"{_quoted(api_url)} is not the address of an API, such as https://en.wikipedia.org{ENDPOINT}")
+    raise UserError(f"{_quoted(api_url)} is not the URL of an API, such as https://en.wikipedia.org{ENDPOINT}")
 
 
 def one_line(text: str) -> str:

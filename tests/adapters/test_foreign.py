@@ -250,8 +250,8 @@ def test_an_archive_with_broken_samples(tmp_path: Path) -> None:
     assert done.ids == ["4"] and done.records[-1]["hint"] == "5", "a run that did not end has no header: it is read"
     said = "\n".join(done.messages)
     assert "./a.eval: samples/1_epoch_1.json: not JSON" in said and "samples/2_epoch_1.json: cannot be unpacked" in said
-    assert "samples/3_epoch_1.json: encrypted" in said and "./b.eval: the archive is broken or not whole" in said
-    assert "./c.eval: the archive is broken or not whole: Bad magic number" in said
+    assert "samples/3_epoch_1.json: encrypted" in said and "./b.eval: the archive is damaged or incomplete" in said
+    assert "./c.eval: the archive is damaged or incomplete: Bad magic number" in said
     assert "internal error" not in said and "not enough memory" not in said
 
 

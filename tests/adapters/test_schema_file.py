@@ -93,8 +93,8 @@ NOT_JSON: list[tuple[bytes, str]] = [
     (b'{"a":\n NaN}', ":2:2: not JSON: invalid character"),
     (b'{"a": 1e999}', ": not JSON: Number out of range"),
     (b'{\n"a": "\xff"}', ":2:7: not UTF-8: byte 0xff"),
-    (b"[" * 99999, ": not JSON that can be read: nested too deeply"),
-    (b'{"a": "\\ud83d"}', ": not JSON that can be read: half of a surrogate pair (\\ud800 to \\udfff) stands alone"),
+    (b"[" * 99999, ": cannot be read as JSON: nested too deeply"),
+    (b'{"a": "\\ud83d"}', ": cannot be read as JSON: contains half of a surrogate pair (\\ud800 to \\udfff)"),
 ]
 
 
@@ -119,6 +119,6 @@ def test_a_file_with_the_name_of_a_bundled_schema(tmp_path: Path) -> None:
     (tmp_path / "claude").write_text("#!/bin/sh\n")
     raw = jsonl({"id": "a", "input": "x", "rawLines": ['{"type":"result","result":"yes"}'], "timing": TIMING})
     refused = run("ae-extract", "-s", "claude", stdin=raw, cwd=tmp_path).expect(2)
-    refused.says("./claude (a file here; the schema of the suite is -s bundled:claude)")
+    refused.says("./claude (a file here; for the bundled schema use -s bundled:claude)")
     found = run("ae-extract", "-s", "bundled:claude", stdin=raw, cwd=tmp_path).expect(0, stderr="").records
     assert found[0]["output"] == "yes"

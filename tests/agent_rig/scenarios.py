@@ -286,7 +286,7 @@ def kept_out(run: Run) -> Problems:
     if half := run.not_walled:
         if inside := sorted(path for path in half.poison if not path.startswith("../")):
             yield f"with --isolate, without --sandbox: {', '.join(inside)}"
-        if "also reads what lies above its workspace: " not in half.stderr or "--sandbox hides it" not in half.stderr:
+        if "also reads files above its workspace: " not in half.stderr or "--sandbox hides it" not in half.stderr:
             yield f"no line says that it needs --sandbox: {half.stderr.strip()[-300:]}"
 
 

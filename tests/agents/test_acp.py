@@ -406,7 +406,7 @@ def test_an_agent_that_asks_and_does_not_read_the_answers(tmp_path: Path) -> Non
 
 def test_a_flood(tmp_path: Path) -> None:
     raw = one(tmp_path, ["flood", 300_000, "x" * 99 + "\n"], options=["--max-output", "1M"])
-    assert raw["errors"] == ["output exceeded 1048576 bytes (--max-output); the agent was ended"]
+    assert raw["errors"] == ["output exceeded 1048576 bytes (--max-output); the agent was terminated"]
     assert len("\n".join(raw["rawLines"])) <= 1 << 20
     raw = one(tmp_path, ["flood", 300_000, "x" * 99], options=["--max-output", "1M"])
     assert "output exceeded" in raw["errors"][0]

@@ -255,7 +255,7 @@ def test_templates_and_places_that_are_refused(tmp_path: Path) -> None:
         ("ws", "ws/prompt-a", "may replace"),
         ("ws", "inside", "may replace"),
         ("ws", f"file://{precious.parent}", "may replace"),
-        ("alias/ws", "real", "holds the workspace directory"),
+        ("alias/ws", "real", "contains the workspace directory"),
         ("other", "broken", "no repository"),
         ("", "real", "--workspace-dir"),
     ):

@@ -146,9 +146,9 @@ def test_memory_without_a_switch_and_directories_above_without_one(toy: Path) ->
     schema["home"] |= {"memory": "~/.toy/memory.db", "reads": [], "boundary": None}
     (toy / "toy.json").write_text(json.dumps(schema))
     _, said = capture(toy, "--workspace-dir", "ws")
-    assert "(~/.toy/memory.db) cannot be switched off; --isolate" in said
+    assert "(~/.toy/memory.db) cannot be turned off; --isolate" in said
     _, said = capture(toy, "--workspace-dir", "ws", "--isolate")
-    assert f"toy also reads what lies above its workspace: {toy / 'TOY.md'}; --sandbox" in said
+    assert f"toy also reads files above its workspace: {toy / 'TOY.md'}; --sandbox" in said
     schema["home"]["boundary"] = "git"
     (toy / "toy.json").write_text(json.dumps(schema))
     _, said = capture(toy, "--workspace-dir", "ws", "--isolate")
@@ -249,7 +249,7 @@ def test_what_the_user_made_is_kept_and_a_home_cannot_be_named_twice(toy: Path) 
     env = {"HOME": str(toy / "user")}
     options = ("-s", toy / "toy.json", "--isolate", "--workspace-dir", "ws")
     done = run("ae-run", *options, stdin=jsonl({"id": "a", "input": "x"}), cwd=toy, env=env).expect(1)
-    assert "prompt-a.home was not made by the suite" in done.stderr
+    assert "prompt-a.home was not created by the suite" in done.stderr
     refused = run("ae-run", *options, "--env", "HOME=/x", stdin=jsonl({"id": "a", "input": "x"}), cwd=toy, env=env)
     assert "--env HOME: --isolate gives each session its own" in refused.expect(2).stderr
     prompts: list[Record] = [{"id": "b", "input": "x"}, {"id": "b.home", "input": "x"}]

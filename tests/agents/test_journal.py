@@ -110,7 +110,7 @@ def test_something_else_in_its_place(tmp_path: Path) -> None:
     (tmp_path / "out.unfinished").mkdir()
     file = write(tmp_path / "prompts", {"id": "1", "input": "1"})
     done = run("ae-run", file, "--shell", "touch ran", "-o", "out", cwd=tmp_path).expect(2)
-    done.says("out.unfinished", "move that away")
+    done.says("out.unfinished", "move it away")
     assert not (tmp_path / "ran").exists()
 
 
@@ -158,7 +158,7 @@ def test_what_is_no_file_is_refused_before_anything_runs(make: str, resume: list
     prompts(tmp_path)
     run("/bin/sh", "-c", f"{make} out.unfinished", cwd=tmp_path).expect(0)
     args = ("ae-run", "prompts", "--shell", "touch ran", "-o", "out", *resume)
-    run(*args, cwd=tmp_path).expect(2).says("out.unfinished: is a", "move that away")
+    run(*args, cwd=tmp_path).expect(2).says("out.unfinished: is a", "move it away")
     assert not (tmp_path / "ran").exists()
 
 
@@ -211,7 +211,7 @@ def test_what_another_tool_has_left_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "out").unlink(missing_ok=True)
     for name in ("ae-run", "ae-capture"):
         done = run(name, "prompts", "--shell", line, "-o", "out", "--resume", cwd=tmp_path).expect(2)
-        done.says("out.unfinished: was left by ae-trials")
+        done.says("out.unfinished: was left behind by ae-trials")
     assert (tmp_path / "out.unfinished").read_bytes() == before
 
 

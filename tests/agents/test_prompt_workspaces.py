@@ -35,8 +35,8 @@ def test_a_prompt_brings_its_workspace(tmp_path: Path) -> None:
     results = {record["id"]: record for record in map(json.loads, (tmp_path / "r.jsonl").read_text().splitlines())}
     passing = {ident: record["score"]["pass"] for ident, record in results.items()}
     assert passing == {"template": True, "set-up": True, "fails": False, "slow": False, "default": True}
-    assert results["fails"]["errors"] == ["workspace: its setup exits with 3: no such thing"]
-    assert results["slow"]["errors"] == ["workspace: its setup takes too long"]
+    assert results["fails"]["errors"] == ["workspace: the setup command exited with code 3: no such thing"]
+    assert results["slow"]["errors"] == ["workspace: the setup command took too long"]
     assert (tmp_path / "ws" / "prompt-set-up" / ".git").is_dir()
     assert not (tmp_path / "ws" / "prompt-template" / ".git").exists()
     assert f"p.jsonl:5: workspace: {tmp_path}/suite/none: no such directory or git repository" in done.stderr

@@ -60,8 +60,10 @@ def test_the_record_names_the_version_that_knows_the_flag(tmp_path: Path) -> Non
     schema = write_agent(tmp_path, "echo \"error: unknown option '--yes'\" >&2; exit 1")
     (record,) = run("ae-run", "prompts.jsonl", "-s", schema, cwd=tmp_path).records
     (error,) = record["errors"]
-    assert error.startswith("exited with code 1: error: unknown option '--yes' (it refuses --yes of the adapter mine, ")
-    assert "which was proven on mine 2.0" in error
+    assert error.startswith(
+        "exited with code 1: error: unknown option '--yes' (it does not accept --yes from the adapter mine, "
+    )
+    assert "which was tested with mine 2.0" in error
 
 
 @pytest.mark.parametrize(

@@ -140,9 +140,9 @@ BAD: list[tuple[tuple[str, ...], str]] = [
     (("-s", "toy.json", "--workspace-dir", "ws", "--mcp", "mcp.json"), "needs --isolate"),
     (("-s", "toy.json", "--model", "x"), "--model needs --workspace-dir DIR or --isolate"),
     (("-s", "grok", "--workspace-dir", "ws", "--instructions", "RULES.md", "--dry-run"), "needs --isolate"),
-    (("-s", "llm", "--isolate", "--skill", "skills/pdf", "--dry-run"), "--skill: the adapter llm has no such thing"),
-    (("--simple", "echo {}", "--isolate", "--model", "x"), "--model: only -s SCHEMA says"),
-    (("--shell", 'echo "$PROMPT"', "--isolate", "--mcp", "mcp.json"), "--mcp: only -s SCHEMA says"),
+    (("-s", "llm", "--isolate", "--skill", "skills/pdf", "--dry-run"), "--skill: the adapter llm does not support it"),
+    (("--simple", "echo {}", "--isolate", "--model", "x"), "--model: it needs -s SCHEMA"),
+    (("--shell", 'echo "$PROMPT"', "--isolate", "--mcp", "mcp.json"), "--mcp: it needs -s SCHEMA"),
 ]
 
 

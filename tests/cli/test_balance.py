@@ -150,7 +150,7 @@ def test_positive_and_negative(kinds: list[str | None], expected: tuple[Any, ...
         ([], ["There are no test cases"]),
         (of(a=12, b=12), ["The test set is well balanced"]),
         (of(a=18, b=3), ["more test cases for: b", "85.7% of the cases are in 'a'"]),
-        (of(a=10, b=10, c=2), ["more test cases for: c", "fewer than 3 cases prove little: c"]),
+        (of(a=10, b=10, c=2), ["more test cases for: c", "fewer than 3 cases reveal little: c"]),
         (of(a=5, b=5), ["With 10 cases"]),
         ([{"category": "a"}, {"category": "b"}] * 12, ["No case is marked negative"]),
         ([{"category": "a", "type": "negative"}, {"category": "b"}] * 12, ["No case is marked positive"]),

@@ -59,7 +59,7 @@ def test_failures_are_drawn_and_the_rest_counted(tmp_path: Path) -> None:
     text = calibrate(stdin=jsonl(*records), cwd=tmp_path).expect(0, stderr="").stdout
     assert listed(text) == ["f1", "f2"]
     assert "- **Records**: 5 (1 passed, 2 did not pass, 1 ungraded, 1 grader error)\n" in text
-    assert "- **To review**: 2 failures, all there are\n" in text
+    assert "- **To review**: all 2 failures\n" in text
     everything = calibrate("--all", stdin=jsonl(*records), cwd=tmp_path).expect(0, stderr="").stdout
     assert listed(everything) == ["f1", "ok", "f2"]
 
@@ -68,7 +68,7 @@ def test_ten_by_default_and_the_same_seed_draws_the_same(tmp_path: Path) -> None
     file = write(tmp_path / "graded.jsonl", *(result(f"f{number:03}") for number in range(200)))
     first = calibrate(file, cwd=tmp_path).expect(0, stderr="")
     assert len(listed(first.stdout)) == 10
-    assert "10 of 200 failures, drawn at random (seed 0)" in first.stdout
+    assert "10 of 200 failures, sampled at random (seed 0)" in first.stdout
     assert calibrate(stdin=file.read_text(), cwd=tmp_path).out == first.out, "a pipe draws the same"
     assert listed(first.stdout) == sorted(listed(first.stdout)), "in the order of the input"
     other = calibrate(file, "--seed", 1, cwd=tmp_path).stdout
@@ -195,11 +195,12 @@ def test_the_difference_from_a_baseline_as_a_person_would_see_it(tmp_path: Path)
     assert -0.3 < low < 0 < high < 0.3
     text = calibrate(*args, cwd=tmp_path).expect(0).stdout
     assert (
-        "the run passes +50.0 points more than the baseline on 100 prompts that both have. **A person would see" in text
+        "the run differs from the baseline by +50.0 points on 100 prompts that both have. **By a person's "
+        "verdicts it would be" in text
     )
     write(tmp_path / "old-labels.jsonl", {"id": "p1", "pass": True})
     assert report(*args, cwd=tmp_path)["difference"]["corrected"] is None, "no failure of the baseline has a label"
-    calibrate(*args[:5], cwd=tmp_path).expect(2).says("--baseline needs labels of both runs")
+    calibrate(*args[:5], cwd=tmp_path).expect(2).says("--baseline needs labels for both runs")
 
 
 def test_nothing_to_review(tmp_path: Path) -> None:
@@ -228,7 +229,7 @@ def second(tmp_path: Path) -> Path:
 def test_both_verdicts_side_by_side(second: Path) -> None:
     records = [result(str(n), scores={"old": FAIL, "other": FAIL}) for n in (1, 2, 3, 4)] + [result("6", PASS)]
     done = calibrate("-g", "even.py", stdin=jsonl(*records), cwd=second).expect(0, stderr="")
-    assert "Of the 4 sampled failures, 2 (50.0%) got another verdict from even.\n" in done.stdout
+    assert "Of the 4 sampled failures, 2 (50.0%) got a different verdict from even.\n" in done.stdout
     assert "| fail | 2 | 2 |\n" in done.stdout
     assert listed(done.stdout) == ["2", "4", "1", "3"], "those that differ come first"
     first = done.stdout.partition("### 1. 2")[2].partition("### 2.")[0]
@@ -356,8 +357,8 @@ def test_labels_that_are_left_out_are_said(tmp_path: Path) -> None:
     said = "\n".join(done.messages)
     assert "1 label is contradicted by a later one for the same id: the last one counts" in said
     assert "2 labels are for an id that is not among the records: x1, x2" in said
-    assert "1 label is for another output than the record has now: left out" in said
-    assert "2 labels are for a record without a verdict: left out" in said
+    assert "1 label is for an output that has changed, and left out" in said
+    assert "2 labels are for a record without a verdict, and left out" in said
     found = json.loads(done.stdout)
     assert found["labels"] == {"total": 6, "used": 1, "ambiguous": 0, "stale": 1, "ungraded": 2, "unknown": 2}
     assert found["recorded"]["table"]["trueFail"] == 1, "the last label counts"
@@ -396,7 +397,7 @@ def test_both_graders_against_the_labels(second: Path) -> None:
     assert [entry["why"] for entry in found["items"]] == ["label", "label", "label", "rescored"]
     text = calibrate(file, "--labels", labels, "-g", "even.py", cwd=second).expect(0, stderr="").stdout
     assert re.search(r"\| Agreement \| 20.0% \| \S+ to \S+ \| 4 \| 70.0% \| \S+ to \S+ \| 4 \|", text), text
-    assert "Of the 4 labelled records and 1 sampled failure, 3 (60.0%) got another verdict from even." in text
+    assert "Of the 4 labelled records and 1 sampled failure, 3 (60.0%) got a different verdict from even." in text
     assert "| **human** | ✅ PASS |" in text
 
 
@@ -475,7 +476,7 @@ def test_ticks_are_not_overwritten(tmp_path: Path) -> None:
     ticked = tick((tmp_path / "doc.md").read_text(), {"a": "fail", "b": "pass"})
     (tmp_path / "doc.md").write_text(ticked)
     calibrate(file, "-o", "doc.md", cwd=tmp_path).expect(2).says(
-        "doc.md: has 2 ticks that are in no label file", "--read"
+        "doc.md: contains 2 ticks not saved as labels yet", "--read"
     )
     assert (tmp_path / "doc.md").read_text() == ticked
     calibrate("--read", "doc.md", "-o", "labels.jsonl", cwd=tmp_path).expect(0)
@@ -501,10 +502,10 @@ def test_read_names_mistakes_by_their_line(tmp_path: Path) -> None:
         (b"", 0, None),
         (b"\n\n", 0, None),
         (b"# Grader calibration\n\nnothing drawn\n", 0, None),
-        (b'{"id":"a","output":"x"}\n', 2, "has no boxes to read; is it a document written by ae-calibrate?"),
+        (b'{"id":"a","output":"x"}\n', 2, "contains no boxes to read; is it a document written by ae-calibrate?"),
         (b"# Grader calibration\n\n\xff\xfe\n", 2, "doc.md:3: not UTF-8"),
         ("\ufeff# Grader calibration\n".encode("utf-16"), 2, "doc.md:1: not UTF-8"),
-        (b"\0\x01\x02" * 1000, 2, "has no boxes to read"),
+        (b"\0\x01\x02" * 1000, 2, "contains no boxes to read"),
     ],
 )
 def test_read_of_something_else(content: bytes, code: int, said: str | None, tmp_path: Path) -> None:
@@ -521,9 +522,9 @@ def test_read_of_something_else(content: bytes, code: int, said: str | None, tmp
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--read", "-g", "x"], "--read takes a document"),
-        (["--read", "--labels", "x"], "--read takes a document"),
-        (["--read", "--sample", "3"], "--read takes a document"),
+        (["--read", "-g", "x"], "--read only turns a document into labels"),
+        (["--read", "--labels", "x"], "--read only turns a document into labels"),
+        (["--read", "--sample", "3"], "--read only turns a document into labels"),
         (["--min-kappa", "0.5"], "need --labels"),
         (["--min-agreement", "1.5", "--labels", "x"], "--min-agreement"),
         (["--sample", "-1"], "--sample"),
@@ -550,7 +551,7 @@ def test_the_label_file_is_no_output(tmp_path: Path) -> None:
     labels = write(tmp_path / "l.jsonl", {"id": "a", "pass": True})
     before = labels.read_bytes()
     file = graded(tmp_path, {"a": True})
-    calibrate(file, "--labels", labels, "-o", labels, "-f", "json", cwd=tmp_path).expect(2).says("is the input too")
+    calibrate(file, "--labels", labels, "-o", labels, "-f", "json", cwd=tmp_path).expect(2).says("is also the input")
     assert labels.read_bytes() == before
 
 

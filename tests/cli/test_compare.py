@@ -188,7 +188,7 @@ def test_bad_lines_and_duplicates_cost_only_themselves(three: Path) -> None:
     assert json.loads(done.stdout)["quality"]["a"]["n"] == 10
     one, two, three_ = done.stderr.splitlines()
     assert one.startswith("ae-compare: a.jsonl:12: not JSON:")
-    assert two == 'ae-compare: a.jsonl:13: "id" p0 is there twice; the first one counts'
+    assert two == 'ae-compare: a.jsonl:13: duplicate "id" p0; the first one counts'
     assert three_.startswith('ae-compare: a.jsonl:14: "score" must be an object')
     strict = ae_compare("a.jsonl", "c.jsonl", "--strict", cwd=three)
     assert (strict.code, strict.stdout) == (1, "")
@@ -204,17 +204,21 @@ def test_stdin_is_one_of_the_runs(three: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "env", "said"),
     [
-        (["a.jsonl"], {}, "two runs or more are needed"),
+        (["a.jsonl"], {}, "give two or more runs"),
         (["a.jsonl", "nowhere.jsonl"], {}, "nowhere.jsonl: No such file"),
         (["a.jsonl", "."], {}, "is a directory"),
-        (["-", "-"], {}, "one run only"),
+        (["-", "-"], {}, "only one run"),
         (["a.jsonl", "b.jsonl", "-s", "custom"], {}, "-g GRADER"),
         (["a.jsonl", "b.jsonl", "-s", "weighted", "-g", "x"], {}, "--strategy custom"),
-        (["a.jsonl", "b.jsonl", "--input-format", "trials"], {}, "a.jsonl: holds results, and --input-format trials"),
+        (
+            ["a.jsonl", "b.jsonl", "--input-format", "trials"],
+            {},
+            "a.jsonl: contains results, and --input-format trials",
+        ),
         (["trials.jsonl", "--run", "b:trials.jsonl", "--input-format", "capture"], {}, "expects results"),
-        (["a.jsonl", "trials.jsonl"], {}, "trials.jsonl: holds trials, and a.jsonl holds results"),
-        (["trials.jsonl", "empty.jsonl", "a.jsonl"], {}, "a.jsonl: holds results, and trials.jsonl holds trials"),
-        (["a.jsonl", "b.jsonl", "-o", "b.jsonl", "-f", "json"], {}, "is the input too"),
+        (["a.jsonl", "trials.jsonl"], {}, "trials.jsonl: contains trials, and a.jsonl contains results"),
+        (["trials.jsonl", "empty.jsonl", "a.jsonl"], {}, "a.jsonl: contains results, and trials.jsonl contains trials"),
+        (["a.jsonl", "b.jsonl", "-o", "b.jsonl", "-f", "json"], {}, "is also the input"),
         (["a.jsonl", "b.jsonl"], {"COMPARE_QUALITY": "much"}, "COMPARE_QUALITY must be a number"),
         (["a.jsonl", "b.jsonl"], {"COMPARE_LATENCY": "nan"}, "COMPARE_LATENCY must be a number"),
         (
@@ -257,7 +261,7 @@ def test_a_trial_among_results_is_refused_where_results_are_promised(three: Path
     write(three / "t.jsonl", result("p0", 1.0), {"id": "p1", "k": 1, "trials": []})
     done = ae_compare("a.jsonl", "t.jsonl", "--input-format", "capture", cwd=three)
     assert done.code == 1
-    assert "t.jsonl:2: a trial, where a result is expected" in done.stderr
+    assert "t.jsonl:2: this is a trial, and results are expected here" in done.stderr
 
 
 def test_progress_is_a_line_per_run(three: Path) -> None:

@@ -42,7 +42,7 @@ NOT_COMPARABLE: dict[str, tuple[list[Json], list[Json], str]] = {
     "a few": (
         BASELINE[:4],
         BASELINE[:4],
-        "now cannot be compared with before: 4 prompts cannot show a difference, even if all change; 5 are needed",
+        "now cannot be compared with before: 4 prompts cannot show a difference, even if all change; at least 5",
     ),
     "no baseline": ([], BASELINE, "now cannot be compared with before: no prompt of before is graded"),
 }
@@ -65,7 +65,7 @@ def test_less_may_be_compared_if_the_user_says_so(tmp_path: Path) -> None:
     run("ae-compare", *args, "--min-compared", "0.75", cwd=tmp_path).expect(0)
     done = run("ae-compare", *args, cwd=tmp_path).expect(1)
     assert done.messages[-1].endswith(
-        "only 30 of the 40 prompts graded in before are graded in both (75.0%, and --min-compared asks for 90%)"
+        "only 30 of the 40 prompts graded in before are graded in both (75.0%, and --min-compared requires 90%)"
     )
 
 
@@ -118,7 +118,10 @@ def test_an_option_without_effect_is_refused(tmp_path: Path) -> None:
         args = ("a.jsonl", "b:a.jsonl", option, *([value] if value else []))
         done = run("ae-compare", *args, cwd=tmp_path).expect(2)
         assert f"has no effect without {needs}" in done.stderr, option
-    for on, message in (("pass^K", "is for trials"), ("speed", "is not a measure: passes, score, pass^K")):
+    for on, message in (
+        ("pass^K", "needs trials (ae-trials)"),
+        ("speed", "is not a measure; choose passes, score, pass^K"),
+    ):
         assert message in run("ae-compare", "a.jsonl", "b:a.jsonl", "--on", on, cwd=tmp_path).expect(2).stderr
 
 
@@ -127,7 +130,7 @@ def test_the_same_id_with_another_input_is_another_prompt(tmp_path: Path) -> Non
     write(tmp_path / "before.jsonl", *BASELINE)
     write(tmp_path / "now.jsonl", *now)
     done = run("ae-compare", "before.jsonl", "now.jsonl", cwd=tmp_path).expect(0)
-    assert "now: 2 prompts with another input than before left out: p1, p7 (--ignore-input" in done.stderr
+    assert "now: left out 2 prompts with a different input: p1, p7 (--ignore-input" in done.stderr
     assert len(done.messages) == 1
     report = json.loads(done.stdout)
     assert report["meta"]["changedInput"] == {"now": ["p1", "p7"]}
@@ -185,9 +188,9 @@ def test_tokens_and_cost_are_compared_and_estimates_say_so(tmp_path: Path) -> No
     assert tokens["n"] == 20
     assert tokens["ratio"] == pytest.approx((995 + 101) / (995 + 201), abs=0.01)
     assert tokens["interval"]["low"] < tokens["ratio"] < tokens["interval"]["high"]
-    assert "estimated by list price" in report["statistics"]["pairs"][0]["sentences"][-1]
+    assert "estimated at list prices" in report["statistics"]["pairs"][0]["sentences"][-1]
     markdown = run("ae-compare", "a.jsonl", "b.jsonl", "-f", "markdown", cwd=tmp_path).expect(0).stdout
-    assert "Estimated costs are tokens times the list price" in markdown
+    assert "Estimated costs are tokens times the model's list price" in markdown
 
 
 def test_trials_of_unequal_k_are_gated_at_the_smaller_one(tmp_path: Path) -> None:

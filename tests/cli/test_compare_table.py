@@ -54,7 +54,7 @@ def test_two_runs(runs: Path) -> None:
 def test_what_would_settle_it(runs: Path) -> None:
     plain = shown("old.jsonl", "same.jsonl", cwd=runs)
     assert plain.startswith("CANNOT TELL  same from old: no difference shown.\n")
-    seen = r"To settle +if the -5\.0 points seen are real \(they may be 0\), about \d+0\s+prompts would show them"
+    seen = r"To settle +if the -5\.0 points seen are real \(they may be chance\), about \d+0\s+prompts would show them"
     assert re.search(seen, plain), plain
     assert "no difference in cost shown: $0.0100 → $0.0100 a prompt" in " ".join(plain.split())
     assert re.search(r"Pass lost +1: p0\n", plain)
@@ -63,8 +63,8 @@ def test_what_would_settle_it(runs: Path) -> None:
 @pytest.mark.parametrize(
     ("prompts", "clusters", "said"),
     [
-        (1, False, "1 prompt cannot tell, even if all change alike: at least 5 are needed"),
-        (20, True, "every prompt or cluster changed alike: more of them would show it"),
+        (1, False, "1 prompt cannot show a difference, even if all change alike: at least 5 are needed"),
+        (20, True, "every prompt or cluster changed alike: more of them would show a difference"),
     ],
 )
 def test_prompts_that_all_changed_are_not_said_to_be_equal(
@@ -81,8 +81,8 @@ def test_prompts_that_all_changed_are_not_said_to_be_equal(
 def test_what_a_reader_should_know_of_the_files(runs: Path) -> None:
     write(runs / "back.jsonl", *(graded(at, at < 18, timing={"start": 9, "end": 1}) for at in range(20)))
     done = run("ae-compare", "old.jsonl", "back.jsonl", "--cluster-by", "metadata.doc", cwd=runs).expect(1)
-    assert "back: 20 records with a negative duration: the clock was set back, so it is not known\n" in done.stderr
-    assert "no two prompts have the same metadata.doc: each is a cluster of its own" in done.stderr
+    assert "back: 20 records with a negative duration: the clock was set back, so it is unknown\n" in done.stderr
+    assert "no two prompts have the same metadata.doc: each is its own cluster" in done.stderr
     report = json.loads(done.stdout)
     assert report["meta"]["negativeDurations"] == {"back": 20}
     assert report["meta"]["clusters"] == 20
@@ -90,14 +90,14 @@ def test_what_a_reader_should_know_of_the_files(runs: Path) -> None:
     text = run("ae-format", "back.jsonl", "-f", "markdown", cwd=runs).expect(0).stdout
     assert "**Negative duration**: in 20 of 20 records: the clock was set back" in text
     summary = run("ae-summarize", "back.jsonl", "--markdown", cwd=runs).expect(0)
-    assert "**Duration:** not known: the clock was set back" in summary.stdout
+    assert "**Duration:** unknown: the clock was set back" in summary.stdout
 
 
 def test_three_runs_on_a_narrow_terminal(runs: Path) -> None:
     plain = shown("old.jsonl", "new.jsonl", "same.jsonl", cwd=runs, columns=40)
     assert " ".join(plain.split()).startswith(
         "old and same lead: neither is shown to be better than the other; new is last; "
-        "neither better nor cheaper than another run: same and new."
+        "neither better nor cheaper than some other run: same and new."
     )
     assert "no longer" not in plain and "now" not in plain and "lost" not in plain
     assert re.search(r"^1  1–2   old +90\.0% ", plain, re.M) and re.search(r"^3  3     new +40\.0% ", plain, re.M)

@@ -227,7 +227,7 @@ def test_mixed_k_is_said_and_a_prompt_is_won_at_the_smaller(tmp_path: Path) -> N
 def test_trials_that_are_not_k_in_number_are_said(two: Path) -> None:
     write(two / "cut.jsonl", first("p0", 2), trials("p1", True, False, k=4))
     done = run("ae-compare", "cut.jsonl", "good.jsonl", "--no-progress", cwd=two).expect(0)
-    assert "ae-compare: cut: 1 of 2 prompts do not have k trials; the trials that there are count" in done.messages
+    assert "ae-compare: cut: 1 of 2 prompts do not have k trials; those they have are counted" in done.messages
     assert json.loads(done.stdout)["statistics"]["runs"]["cut"]["incomplete"] == 1
 
 

@@ -91,7 +91,7 @@ def test_answer_to_an_empty_word_is_everything() -> None:
 
 
 def test_answer_says_what_a_word_means() -> None:
-    assert answer("ae-run", "--keep")[2]["--keep-order"].startswith("Records in input order")
+    assert answer("ae-run", "--keep")[2]["--keep-order"].startswith("Write records in input order")
     assert answer("ae-grade", "-g", "ae-grader-h")[2]["ae-grader-hint"] == "does the output contain the hint?"
 
 

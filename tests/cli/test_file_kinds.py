@@ -30,8 +30,8 @@ READERS: dict[str, list[object]] = {
 @pytest.mark.parametrize(
     ("record", "says"),
     [
-        (RAW, "holds raw records, as ae-run writes them; ae-extract"),
-        (PROMPT, "holds prompts; ae-run"),
+        (RAW, "contains raw records from ae-run; turn them into results with ae-extract"),
+        (PROMPT, "contains prompts; run them with ae-run"),
     ],
 )
 def test_readers_of_results_name_another_kind_once(tool: str, record: Record, says: str, tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_readers_of_results_name_another_kind_once(tool: str, record: Record, sa
     assert (tmp_path / "old").read_text() == "precious"
 
 
-@pytest.mark.parametrize(("record", "says"), [(RAW, "holds raw records"), (PROMPT, "holds prompts")])
+@pytest.mark.parametrize(("record", "says"), [(RAW, "contains raw records"), (PROMPT, "contains prompts")])
 def test_ae_compare_names_another_kind_once(record: Record, says: str, tmp_path: Path) -> None:
     results = write(tmp_path / "results.jsonl", RESULT)
     other = write(tmp_path / "other.jsonl", record)
@@ -51,7 +51,9 @@ def test_ae_compare_names_another_kind_once(record: Record, says: str, tmp_path:
     run("ae-compare", graded, graded, cwd=tmp_path).expect(0)
 
 
-@pytest.mark.parametrize(("record", "says"), [(RESULT, "holds results"), (PROMPT, "holds prompts"), (TRIALS, "trials")])
+@pytest.mark.parametrize(
+    ("record", "says"), [(RESULT, "holds results"), (PROMPT, "contains prompts"), (TRIALS, "trials")]
+)
 def test_ae_extract_names_another_kind_once(record: Record, says: str, tmp_path: Path) -> None:
     (tmp_path / "old").write_text("precious")
     done = run("ae-extract", "-s", "text", "-o", "old", stdin=jsonl(record, record), cwd=tmp_path)
@@ -60,25 +62,28 @@ def test_ae_extract_names_another_kind_once(record: Record, says: str, tmp_path:
 
 
 @pytest.mark.parametrize("tool", [*READERS, "ae-run", "ae-extract"])
-@pytest.mark.parametrize(("indent", "advice"), [(None, "jq -c '.[]' in.json makes lines of it"), (2, "jq -c '.[]'")])
+@pytest.mark.parametrize(("indent", "advice"), [(None, "convert it with jq -c '.[]' in.json"), (2, "jq -c '.[]'")])
 def test_a_json_array_is_met_with_advice(tool: str, indent: int | None, advice: str, tmp_path: Path) -> None:
     (tmp_path / "in.json").write_text(json.dumps([RESULT, RESULT], indent=indent))
     agents: dict[str, list[object]] = {"ae-run": ["--simple", "echo {}"], "ae-extract": ["-s", "text"]}
     more = agents.get(tool) or READERS[tool]
-    run(tool, "in.json", *more, cwd=tmp_path).expect(2).says("in.json: holds a JSON array", advice)
+    run(tool, "in.json", *more, cwd=tmp_path).expect(2).says("in.json: contains a JSON array", advice)
 
 
 def test_pretty_printed_json_is_met_with_advice(tmp_path: Path) -> None:
     (tmp_path / "in.json").write_text(json.dumps(RESULT, indent=2))
     run("ae-format", "in.json", cwd=tmp_path).expect(2).says(
-        "in.json: holds JSON that is spread over lines", "jq -c . in"
+        "in.json: contains JSON that spans several lines", "jq -c . in"
     )
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"id,input,hint\r\na,what?,x\r\n", "looks like CSV, not like a JSON object per line; ae-prompts csv"),
+        (
+            b"id,input,hint\r\na,what?,x\r\n",
+            "looks like CSV, not like one JSON object per line; turn it into prompts with ae-prompts csv",
+        ),
         (b'"id";"input"\n"a";"b"\n', "looks like CSV"),
         (b"id\tmy input\na\tb\n", "looks like CSV"),
         (gzip.compress(b'{"id": "a", "input": "x"}\n' * 500, mtime=0), "is compressed; read it with gzip -dc in |"),
@@ -126,6 +131,6 @@ def test_a_timeout_with_a_unit(tmp_path: Path) -> None:
 def test_an_output_option_after_the_dashes_is_noticed(tmp_path: Path) -> None:
     done = run("ae-run", "--", "false", "-o", "out.jsonl", stdin=jsonl(PROMPT), cwd=tmp_path).expect(0)
     moved = "ae-run -o out.jsonl -- false"
-    assert done.messages[0] == f"ae-run: -o after -- is given to the agent; to give it to ae-run: {moved}"
+    assert done.messages[0] == f"ae-run: -o after -- goes to the agent; to give it to ae-run: {moved}"
     done = run("ae-run", "-o", "out.jsonl", "--", "false", "-o", "x", stdin=jsonl(PROMPT), cwd=tmp_path).expect(0)
     assert "after --" not in done.stderr

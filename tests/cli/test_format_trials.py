@@ -105,7 +105,7 @@ def test_by_category(form: str, key: str, tmp_path: Path) -> None:
     assert re.search(r"\(none\)\W+0/0 of 1", text)
     assert re.search(r"math\W+4/6\W+66\.7%", run("ae-format", "-f", form, file).expect(0).stdout), "not asked for"
     nested = run("ae-format", "-f", form, "--by", "no.such", file).expect(1)
-    nested.says("--by no.such: no record has this key in its metadata; there are category")
+    nested.says("--by no.such: no record has this key in its metadata; the keys are category")
     assert re.search(r"\(none\)\W+6/9", nested.stdout), nested
 
 

@@ -232,7 +232,7 @@ def test_a_category_that_is_not_graded_does_not_pass() -> None:
     ("key", "says"),
     [
         ("categry", "--by categry: no record has this key in its metadata: --by category?"),
-        ("metadata.colour", "--by metadata.colour: no record has this key in its metadata; there are category"),
+        ("metadata.colour", "--by metadata.colour: no record has this key in its metadata; the keys are category"),
     ],
 )
 def test_a_key_that_no_record_has_does_not_pass(key: str, says: str) -> None:

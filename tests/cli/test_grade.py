@@ -558,10 +558,10 @@ def test_a_stream_that_never_answers_is_given_up_after_three_timeouts(workers: i
     given = ["--stream", "-g", "./mute", "-t", 300, "-j", workers]
     done = grade(*given, stdin=many(60), cwd=tmp_path).expect(1)
     failures = [failure(record) for record in done.records]
-    assert len(failures) == 60 and failures[-1] == "given up after 3 timeouts without any answer"
+    assert len(failures) == 60 and failures[-1] == "gave up after 3 timeouts without any answer"
     assert 3 <= sum(text.startswith("timeout") for text in failures) <= 2 + workers
     assert len((tmp_path / "starts").read_text().split()) <= 2 + workers
-    assert len(done.messages) <= 2 + workers and "given up after 3 timeouts" in done.stderr, "not one per record"
+    assert len(done.messages) <= 2 + workers and "gave up after 3 timeouts" in done.stderr, "not one per record"
 
 
 def test_a_stream_that_has_answered_is_not_given_up(tmp_path: Path) -> None:

@@ -34,9 +34,10 @@ def test_a_label_decides_and_can_be_taken_back(tmp_path: Path) -> None:
     file = write(tmp_path / "graded.jsonl", *records)
     done = run("ae-grade", file, "--labels", write(tmp_path / "labels.jsonl", *labels), "-o", tmp_path / "final.jsonl")
     left_out = (
-        "1 undecided, 1 for another output, 1 for an agent that failed, 1 for an id that is not among the records"
+        "1 undecided, 1 for an output that has changed, 1 for an agent that failed, 1 for an id that is "
+        "not among the records"
     )
-    said = f"ae-grade: 4 of 8 labels used, 3 of them against the graders; left out: {left_out}"
+    said = f"ae-grade: 4 of 8 labels used, 3 of them overrule the graders; left out: {left_out}"
     assert done.expect(0).messages == [said]
     final = {record["id"]: record for record in map(json.loads, (tmp_path / "final.jsonl").read_text().splitlines())}
     note = "right, only short"
@@ -49,7 +50,7 @@ def test_a_label_decides_and_can_be_taken_back(tmp_path: Path) -> None:
     assert final["t"]["passRate"] == 1.0 and final["t"]["trials"][1]["humanVerdict"]["overrules"]["pass"] is False
 
     summary = run("ae-format", "-f", "table", stdin=jsonl(*(final[id] for id in "abc"))).stdout
-    assert "By a person    3, of which 2 against the graders" in summary
+    assert "By a person    3, of which 2 overrule the graders" in summary
     sources = (file, tmp_path / "final.jsonl")
     reports = [run("ae-calibrate", one, "--labels", tmp_path / "labels.jsonl", "-f", "json").stdout for one in sources]
     assert reports[0] == reports[1] and json.loads(reports[0])["recorded"]["agreement"] < 1  # it is of the grader

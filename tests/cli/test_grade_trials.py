@@ -206,7 +206,7 @@ def test_an_unknown_name_is_refused_before_anything_starts(
         ("--weight good=0", "'good=0' is not NAME=W"),
         ("--weight good=nan", "'good=nan' is not NAME=W"),
         ("--grader-timeout good=soon", "'soon' is not a time"),
-        ("--weight style=2 --informational style", "an informational verdict is in no mean"),
+        ("--weight style=2 --informational style", "an informational verdict does not count in the mean"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused(tmp_path: Path, two: list[object], option: str, message: str) -> None:

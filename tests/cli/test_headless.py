@@ -623,7 +623,7 @@ def test_it_needs_no_sdk(shell: Path, tmp_path: Path) -> None:
 def test_wrong_schemas_are_refused_at_once(tmp_path: Path) -> None:
     for name, why in (
         ("no-such", "no adapter schema is named"),
-        ("text", "names no command"),
+        ("text", "has no command to run"),
         ("x.json", "No such file"),
     ):
         run("ae-headless", "-s", name, cwd=tmp_path).expect(2).says(why)

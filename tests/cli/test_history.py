@@ -112,7 +112,7 @@ def test_the_gate_is_that_of_ae_compare(folder: Path, tmp_path: Path) -> None:
     ("args", "message"),
     [
         (("--baseline", "1"), "add --fail-if-worse"),
-        (("--fail-if-worse", "--baseline", "none"), "no file and no run"),
+        (("--fail-if-worse", "--baseline", "none"), "neither a file nor a run"),
         (("--fail-if-worse", "--baseline", "8"), "the last run itself"),
     ],
 )
@@ -135,4 +135,4 @@ def test_files_without_ids_and_times_changed_inputs_and_trials(tmp_path: Path) -
     report, _ = history(stdin=jsonl(*trials))
     assert [(one["runId"], one["passRate"]) for one in report["runs"]] == [("r", 0.5)]
     write(tmp_path / "4.jsonl", *trials)
-    assert "a history is of one kind" in run("ae-history", tmp_path).stderr
+    assert "a history needs one kind" in run("ae-history", tmp_path).stderr

@@ -331,7 +331,7 @@ def test_an_output_with_records_is_not_replaced_unasked(tool: str, folder: Path)
     start(tool, folder).expect(0)
     counted(folder)
     before = (folder / "out").read_bytes()
-    start(tool, folder).expect(2).says("out: holds records", "--resume", "--append", "--overwrite")
+    start(tool, folder).expect(2).says("out: already contains records", "--resume", "--append", "--overwrite")
     assert (folder / "out").read_bytes() == before
     assert counted(folder) == ({}, 0)
     start(tool, folder, "--overwrite").expect(0)
@@ -420,7 +420,7 @@ def test_a_workspace_of_another_run_is_reported(folder: Path) -> None:
     assert "a: " in said and "ws/prompt-a belongs to another run" in said
     run("ae-grade", "two", "-g", "./grader.sh", "-o", "again.jsonl", cwd=folder).expect(0, stderr="")
     said = run("ae-merge", "one", "two", "--prefer", "last", "-o", "merged", cwd=folder).expect(1).stderr
-    assert "two:1: is of another agent or command than one:1" in said
+    assert "two:1: is from another agent or command than one:1" in said
 
 
 def test_a_baseline_that_was_asked_something_else_is_not_compared(folder: Path) -> None:
@@ -565,7 +565,9 @@ def test_the_command_line_is_corrected(tmp_path: Path) -> None:
         "prompts -s claude -- --model x": "prompts -s claude --agent-arg=--model --agent-arg=x",
         "-j 2 -- prompts cat": "prompts -j 2 -- cat",
     }.items():
-        run("ae-run", *line.split(), cwd=tmp_path).expect(2).says(f"after -- comes the agent's command: ae-run {meant}")
+        run("ae-run", *line.split(), cwd=tmp_path).expect(2).says(
+            f"what follows -- is the agent's command: ae-run {meant}"
+        )
     done = run("ae-run", "prompts", "--", "cat", "-o", "out", cwd=tmp_path)
     assert "to give it to ae-run: ae-run prompts -o out -- cat" in done.stderr, done
 

@@ -38,7 +38,7 @@ def test_missing_and_unknown_records_are_reported(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", result("p2"), result("other"), result("p0"))
     done = merge(tmp_path, "a.jsonl", "--prompts", "prompts.jsonl").expect(1)
     assert done.ids == ["p0", "p2", "other"], done
-    assert done.messages[0] == "ae-merge: prompts.jsonl: 1 record not in it, written last: other", done
+    assert done.messages[0] == "ae-merge: prompts.jsonl: 1 record not among them, written last: other", done
     assert "2 prompts without a record: p1, p3;" in done.messages[1], done
 
 

@@ -48,19 +48,25 @@ MISTAKES = [
     ("ae-format results.jsonl again.jsonl", "again.jsonl: ae-format reads one file; for several: cat FILE… | ae-f"),
     ("ae-capture promts.jsonl --simple 'echo {}'", "No such file or directory; did you mean prompts.jsonl?"),
     ("ae-capture nothing.jsonl --simple 'echo {}'", "nothing.jsonl: No such file or directory"),
-    ("ae-capture 'What is 2+2?' -s text", "a prompt itself is given with -p 'What is 2+2?'"),
+    ("ae-capture 'What is 2+2?' -s text", "to give the prompt itself, use -p 'What is 2+2?'"),
     ("ae-capture graders --simple 'echo {}'", "graders: is a directory; name a file of records"),
-    ("ae-capture prompts.csv --simple 'echo {}'", "looks like CSV, not like a JSON object per line; ae-prompts csv"),
-    ("ae-format prompts.jsonl", "holds prompts; ae-run, ae-capture and ae-trials run them"),
+    (
+        "ae-capture prompts.csv --simple 'echo {}'",
+        "looks like CSV, not like one JSON object per line; turn it into prompts with ae-prompts csv",
+    ),
+    ("ae-format prompts.jsonl", "contains prompts; run them with ae-run, ae-capture or ae-trials"),
     ("ae-show a results.jsonl", "the file comes first: ae-show results.jsonl a"),
-    ("ae-compare results.jsonl", "two runs or more are needed"),
+    ("ae-compare results.jsonl", "give two or more runs"),
     # agents
     ("ae-capture prompts.jsonl claude", "claude: name an agent with -s: ae-capture prompts.jsonl -s claude"),
     (
         "ae-capture prompts.jsonl ./agent",
         "put -- before the agent's command: ae-capture prompts.jsonl -- ./agent",
     ),
-    ("ae-capture prompts.jsonl --simple echo {}", "in quotes: ae-capture prompts.jsonl --simple 'echo {}'"),
+    (
+        "ae-capture prompts.jsonl --simple echo {}",
+        "put quotes around the command of --simple: ae-capture prompts.jsonl --simple 'echo {}'",
+    ),
     ("ae-capture prompts.jsonl --simple './agnet {}'", "./agnet: no such command; did you mean ./agent?"),
     ("ae-capture prompts.jsonl -s cluade", "did you mean claude?"),
     # options and names

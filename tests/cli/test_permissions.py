@@ -23,7 +23,7 @@ def shown(tmp_path: Path, tool: str, *args: str) -> Done:
 def test_danger_is_said_once_on_a_terminal(tool: str, tmp_path: Path) -> None:
     agent = ("--simple", "echo {}")
     (line,) = [line for line in shown(tmp_path, tool, *agent).expect(0).stdout.splitlines() if NOTICE in line]
-    assert line.startswith(f"{tool}: ") and f"({tmp_path}) with all permissions" in line and "--workspace-dir" in line
+    assert line.startswith(f"{tool}: ") and f"({tmp_path}) with your permissions" in line and "--workspace-dir" in line
     assert NOTICE not in shown(tmp_path, tool, *agent, "--workspace-dir", "ws").expect(0).stdout
     assert shown(tmp_path, tool, *agent, "--no-progress").expect(0).stdout == ""
     done = run(tool, "prompts.jsonl", "-o", "new.jsonl", *agent, cwd=tmp_path).expect(0, stderr="")

@@ -47,7 +47,7 @@ PROMPTS = [{"id": f"p{number}", "input": f"question {number}", "hint": "question
         ),
         (["--", "ae-grade", "-g", "x", "--strict"], "--strict of ae-grade would stop one node"),
         (["--env", "KEY=secret", "--", "cat"], "--env KEY: give only the name"),
-        (["--env", "NOT_THERE", "--", "cat"], "--env NOT_THERE: not set"),
+        (["--env", "NOT_THERE", "--", "cat"], "--env NOT_THERE: is not set"),
         (["--resources", "cpu", "--", "cat"], "'cpu' is not NAME=AMOUNT"),
         (["--file", "../x", "--", "cat"], "--file ../x: give a path below this directory"),
     ],
@@ -145,7 +145,7 @@ def test_the_run_is_that_of_the_tool(tmp_path: Path) -> None:
     other = ["ae-capture", *AGENT, "-g", "ae-grader-hint --ignore-case"]
     graded = simulated("a,b", *args, "--resume", "--", *other, cwd=tmp_path, env=env).expect(0)
     assert "12 graded again" in graded.stderr and len((tmp_path / "paid").read_text().splitlines()) == 2 * 12
-    refused("a", *args, "--", *command, cwd=tmp_path, env=env, says="holds records; --resume goes on")
+    refused("a", *args, "--", *command, cwd=tmp_path, env=env, says="already contains records; --resume continues")
 
 
 def test_what_concerns_the_whole_run(tmp_path: Path) -> None:
@@ -241,13 +241,13 @@ def test_workspaces_come_home(tmp_path: Path) -> None:
         assert (place / "in" / "f").read_text() == f"{record['input']}\n"
         worked_in = Path(record["rawLines"][0])
         assert record["metadata"]["runId"] in worked_in.parts and not worked_in.exists()
-    refused("a,b", *args, "--shell", agent, cwd=tmp_path, says="home: holds files")
+    refused("a,b", *args, "--shell", agent, cwd=tmp_path, says="home: is not empty")
     (tmp_path / "home" / "prompt-p0" / "more").touch()
     again = (*args[:3], "--bring-workspaces", "home", "-o", "out", "--resume", *args[5:])
     simulated("a,b", *again, "--shell", agent, cwd=tmp_path).expect(0)
     assert not (tmp_path / "home" / "prompt-p0" / "more").exists(), "replaced, because it was brought by ae-ray"
     (tmp_path / "home" / ".agenteval-workspaces").unlink()
-    refused("a,b", *again, "--shell", agent, cwd=tmp_path, says="home: holds files")
+    refused("a,b", *again, "--shell", agent, cwd=tmp_path, says="home: is not empty")
     without = ("prompts.jsonl", "--bring-workspaces", "new", "--", "ae-run", "--shell", "true")
     refused("a", *without, cwd=tmp_path, says="--bring-workspaces needs --workspace-dir")
 

@@ -52,7 +52,7 @@ def test_the_extension_chooses_the_form_of_a_summary(name: str, starts: str, fil
     ("form", "option", "meant"),
     [
         ("jsonl", "--by category", "give -f table or markdown or html or junit or parquet"),
-        ("csv", "--by category", "--by has no effect on csv"),
+        ("csv", "--by category", "--by has no effect with -f csv"),
         ("jsonl", "--raw-csv", "leave it out, or give -f csv"),
         ("csv", "--limit 3", "give -f html"),
         ("table", "--no-trajectories", "give -f html"),
@@ -108,7 +108,7 @@ def test_stdin_beside_a_file(args: list[str], before: bool, file: Path) -> None:
     tool, *options = args
     inputs = ["--stdin", file.name] if before else [file.name, "--stdin"]
     done = run(tool, *inputs, *options, stdin=jsonl(GRADED), cwd=file.parent).expect(2)
-    done.says("--stdin beside graded.jsonl: leave out --stdin to read the file")
+    done.says("--stdin and graded.jsonl exclude each other: leave out --stdin to read the file")
     assert done.out == b""
     run("ae-format", "--stdin", "-", stdin=jsonl(GRADED)).expect(0, stderr="")
 
@@ -160,5 +160,7 @@ def test_a_key_of_a_comparison_that_no_record_has(file: Path) -> None:
     done.says("--by categori: no record has this key in its metadata: --by category?")
     run("ae-compare", *runs, "--cluster-by", "document", cwd=file.parent).expect(1)
     run("ae-compare", *runs, "--by", "suite", cwd=file.parent).expect(0, stderr="")
-    run("ae-compare", *runs, "--by", "category", "-f", "table", cwd=file.parent).expect(2).says("no effect on table")
+    run("ae-compare", *runs, "--by", "category", "-f", "table", cwd=file.parent).expect(2).says(
+        "no effect with -f table"
+    )
     run("ae-compare", *runs, "--one-order", cwd=file.parent).expect(2).says("add -g GRADER")

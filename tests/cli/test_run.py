@@ -328,7 +328,7 @@ def test_a_clone_that_fails_is_no_failure_of_the_agent(tmp_path: Path) -> None:
     assert "2 were not run" in done.messages[-1]
     (tmp_path / "bare.git.away").rename(bare)
     done = shell(line, *args, stdin=prompts("break", *"abcdefg"), cwd=tmp_path).expect(1)
-    assert len(done.records) == 1 and "stopped: no workspace can be made for f" in done.messages[-1], done
+    assert len(done.records) == 1 and "stopped: cannot create a workspace for f" in done.messages[-1], done
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_a_clone_that_fails_is_no_failure_of_the_agent(tmp_path: Path) -> None:
     [
         (("--workspace-template", "."), "--workspace-dir"),
         (("--workspace-dir", "ws", "--workspace-template", "nowhere"), "nowhere"),
-        (("--workspace-dir", "ws", "--workspace-template", "."), "holds the workspace directory"),
+        (("--workspace-dir", "ws", "--workspace-template", "."), "contains the workspace directory"),
         (("--workspace-dir", "file"), "file"),
     ],
 )
@@ -506,7 +506,7 @@ def test_a_file_that_cannot_be_written_is_found_before_an_agent_runs(tmp_path: P
     (tmp_path / "no").touch()
     shell("touch ran", "-o", "no/such/dir", stdin=prompts("x"), cwd=tmp_path).expect(2).says("no/such/dir")
     file = write(tmp_path / "p", {"id": "a", "input": "x"})
-    shell("touch ran", file, "-o", file, stdin="", cwd=tmp_path).expect(2).says("is the input too")
+    shell("touch ran", file, "-o", file, stdin="", cwd=tmp_path).expect(2).says("is also the input")
     assert ids(file) == ["a"]
     assert not (tmp_path / "ran").exists()
 

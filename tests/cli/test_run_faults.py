@@ -92,9 +92,9 @@ def large(*names: str) -> str:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ("abcd", "prompts:5: the file was changed during the run: 4 of its 8 prompts are not run"),
-        ("abcdzfgh", "prompts:5: the file was changed during the run: 4 of its 8 prompts are not run"),
-        ("abcdefghi", "prompts:9: the file was changed during the run: what was added is not run"),
+        ("abcd", "prompts:5: the file was changed during the run: 4 of its 8 prompts were not run"),
+        ("abcdzfgh", "prompts:5: the file was changed during the run: 4 of its 8 prompts were not run"),
+        ("abcdefghi", "prompts:9: the file was changed during the run: what was added was not run"),
     ],
 )
 def test_a_prompt_file_that_is_rewritten_is_noticed(names: str, message: str, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ sys.exit(subprocess.run(sys.argv[1:]).returncode)
     command = [str(BIN / name), *args, "-o", "out"]
     done = run(*namespace, sys.executable, "-c", code, *command, cwd=tmp_path).expect(1)
     [message] = done.messages
-    assert all(part in message for part in ("no workspace can be made for", "No space left", "--resume")), done
+    assert all(part in message for part in ("cannot create a workspace for", "No space left", "--resume")), done
     before = read(tmp_path / "out")
     assert 1 <= len(before) < 12 and '"errors"' not in jsonl(*before)
     run(*command, "--resume", cwd=tmp_path).expect(0)
@@ -207,7 +207,7 @@ def test_an_output_file_that_is_cut_short_is_noticed(tmp_path: Path) -> None:
         (tmp_path / name).touch()
         (tmp_path / "n").unlink(missing_ok=True)
         done = run("ae-run", "prompts", "--shell", line, "-o", "out", "--overwrite", cwd=tmp_path).expect(1)
-        done.says("out was cut short by another program", "--resume")
+        done.says("out was truncated by another program", "--resume")
         assert b"\0" not in (tmp_path / "out").read_bytes()
         lines = (tmp_path / "out").read_text().splitlines()
         assert [json.loads(line)["id"] for line in lines[-2:]] == ["2", "3"]

@@ -82,7 +82,7 @@ def test_the_steps_of_a_sub_agent_are_marked(tmp_path: Path) -> None:
 def test_one_step(tmp_path: Path) -> None:
     text = run("ae-show", "-", "far", "--step", "2", stdin=jsonl(RECORD)).expect(0).stdout
     assert "line 20" in text and "thought" not in text and "Output" not in text
-    assert "it has 4 steps, no step 9" in run("ae-show", "--step", "9", stdin=jsonl(RECORD)).expect(0).stdout
+    assert "there is no step 9: it has 4 steps" in run("ae-show", "--step", "9", stdin=jsonl(RECORD)).expect(0).stdout
 
 
 def test_all_records_or_only_failures() -> None:

@@ -47,7 +47,7 @@ def test_the_exit_code_says_that_it_is_worse_and_ae_compare_agrees(folder: Path)
     assert all(one["metadata"]["stopWhenKnown"] == {"against": "baseline.jsonl", "margin": 0.1} for one in written)
     compared = ("baseline.jsonl", "out.jsonl", "--ignore-input")
     done = run("ae-compare", *compared, "--fail-if-worse", cwd=folder).expect(1)
-    assert "stopped early: the direction is known, the size is overstated" in done.stderr
+    assert "stopped early: the direction is known, but the size is overstated" in done.stderr
     assert "out is worse than baseline: pass rate 100.0% → 0.0%" in done.stderr and "only" not in done.stderr
 
 
@@ -63,7 +63,7 @@ def test_it_stops_once_it_is_known_to_be_hardly_worse(folder: Path) -> None:
 def test_a_run_that_does_not_differ_is_run_to_its_end(folder: Path) -> None:
     done = run("ae-capture", *args(RIGHT, "--against", "baseline.jsonl"), cwd=folder).expect(0)
     assert {record["id"] for record in done.records} == {f"p{n}" for n in range(COUNT)}
-    assert "not known whether it is better than or worse than baseline.jsonl" in done.stderr
+    assert "cannot tell whether it is better than or worse than baseline.jsonl" in done.stderr
 
 
 def test_trials_against_a_threshold(folder: Path) -> None:
@@ -85,14 +85,14 @@ def test_interrupted_and_resumed_it_decides_the_same(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--stop-when-known", "-g", "ae-grader-hint"], "one of --against FILE and --threshold RATE"),
+        (["--stop-when-known", "-g", "ae-grader-hint"], "either --against FILE or --threshold RATE"),
         (["--stop-when-known", "--threshold", "0.5"], "needs a grader"),
         (["--threshold", "0.5", "-g", "ae-grader-hint"], "--threshold needs --stop-when-known"),
         (["--against", "baseline.jsonl"], "--against needs --stop-when-known"),
         (["--fail-if-worse"], "--fail-if-worse needs --stop-when-known"),
         (["--stop-when-known", "--threshold", "0.5", "--margin", "0.1", "-g", "ae-grader-hint"], "--against FILE"),
         (["--stop-when-known", "--against", "-", "-g", "ae-grader-hint"], "needs a file"),
-        (["--stop-when-known", "--against", "other.jsonl", "-g", "ae-grader-hint"], "no graded record of any"),
+        (["--stop-when-known", "--against", "other.jsonl", "-g", "ae-grader-hint"], "no graded record for any"),
         (["--stop-when-known", "--threshold", "0.5", "-g", "ae-grader-hint", "--shard", "1/2"], "leave out --shard"),
     ],
 )

@@ -107,7 +107,7 @@ def test_references_without_a_hint_are_not_valid(tmp_path: Path) -> None:
         {"id": "b", "input": "x", "reference": "y"},
     ]
     done = run("ae-validate-refs", "-g", "ae-grader-hint", stdin=jsonl(*prompts), cwd=tmp_path).expect(1)
-    assert 'it has "expected": call that "hint"' in done.records[0]["graderError"]
+    assert 'it has "expected": rename that to "hint"' in done.records[0]["graderError"]
     assert "0 of 2 references passed, 2 could not be graded" in done.stderr
 
 

@@ -351,7 +351,7 @@ def test_comparison_payload() -> None:
         ("exit code 1", "grader error: exit code 1"),
         ({"rankings": []}, "rankings"),
         ({"rankings": [{"run": "a", "rank": "first"}]}, "rank"),
-        ({"rankings": [{"run": "z", "rank": 1, "score": 1}]}, "was not asked about: z"),
+        ({"rankings": [{"run": "z", "rank": 1, "score": 1}]}, "names an unknown run: z"),
         ({}, '"rankings" is missing'),
     ],
 )

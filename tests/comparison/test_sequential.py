@@ -74,7 +74,7 @@ def test_values_count_in_the_random_order_and_not_as_they_finish() -> None:
         stop.add(record(id, passed=False))
     assert not stop.known and len(stop.compared) == 40
     assert EarlyStop("old", {}).summary().endswith("worse than old: no prompt could be compared")
-    assert stop.summary() == "not known whether it is above or below 0.5: on 40 prompts it passes 50.0%"
+    assert stop.summary() == "cannot tell whether it is above or below 0.5: on 40 prompts it passes 50.0%"
 
 
 def test_it_stops_and_says_what_is_known() -> None:

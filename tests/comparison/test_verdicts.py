@@ -173,7 +173,7 @@ def test_what_a_pass_costs_and_which_prompts_tell_nothing() -> None:
     assert [(one.id, one.pass_rate, one.information) for one in found.prompts] == [
         (f"p{number}", 0.5, 1.0) for number in range(5, 10)
     ]
-    assert dropped(found).startswith("Drop these 15: nothing passes or everything does")
+    assert dropped(found).startswith("Consider dropping these 15: all runs pass them or none does")
     text = b"".join(table.render(report, ReportContext())).decode()
     assert "Drop these 15" in text and "COST OF A PASS" in text
 
@@ -196,7 +196,7 @@ def test_a_run_that_was_stopped_is_judged_by_its_rule(
     report = compare_results([before, now], WEIGHTED._replace(missing_fail=True))
     [pair] = report.statistics.pairs
     assert (pair.n, pair.better, pair.stopped) == (24, better, not passes or margin is not None)
-    assert ("Stopped: early: the direction is known, the size is overstated." in pair.sentences) == (not passes)
+    assert ("Stopped: early: the direction is known, but the size is overstated." in pair.sentences) == (not passes)
     assert pair.interval and pair.interval.method == "betting"
     reasons = gate_reasons(report, GateSettings())
     assert [found[: len(reason)] for found in reasons] == ([reason] if reason else [])

@@ -29,28 +29,28 @@ def graded(record: Record, *options: object, cwd: Path | None = None) -> Record:
 
 CHECKS: list[tuple[str, tuple[str, ...], float, str]] = [
     # options, calls, score, what the reasoning says
-    ("", (), 1, "all checks hold; called: nothing"),
-    ("", ("a", "a", "b"), 1, "all checks hold; called: a 2x, b 1x"),
+    ("", (), 1, "all checks passed; called: nothing"),
+    ("", ("a", "a", "b"), 1, "all checks passed; called: a 2x, b 1x"),
     ("", ("a", "b!", "b!"), 0, "tool calls failed: b 2x"),
-    ("--allow-errors --require a", ("a", "b!"), 1, "all checks hold"),
-    ("--require a", ("a",), 1, "all checks hold"),
-    ("--require a", ("a?",), 1, "all checks hold"),
+    ("--allow-errors --require a", ("a", "b!"), 1, "all checks passed"),
+    ("--require a", ("a",), 1, "all checks passed"),
+    ("--require a", ("a?",), 1, "all checks passed"),
     ("--require a", ("b",), 1 / 2, "a was never called"),
     ("--require a", ("a!",), 0, "a was called once and failed; tool calls failed: a 1x"),
     ("--require a --require b", ("b",), 2 / 3, "a was never called"),
     ("--min a=2", ("a",), 1 / 2, "a was called once, required twice"),
-    ("--min a=2", ("a", "b", "a"), 1, "all checks hold"),
+    ("--min a=2", ("a", "b", "a"), 1, "all checks passed"),
     ("--min a=2 --allow-errors", ("a", "a!"), 0, "a was called twice, 1 of them failed, required twice"),
     ("--require a=3", ("a", "a"), 1 / 2, "a was called twice, required 3 times"),
     ("--max a=1", ("a", "a!"), 0, "a was called twice, at most once is allowed; tool calls failed: a 1x"),
-    ("--max a=1", ("a",), 1, "all checks hold"),
-    ("--forbid a", ("b",), 1, "all checks hold"),
+    ("--max a=1", ("a",), 1, "all checks passed"),
+    ("--forbid a", ("b",), 1, "all checks passed"),
     ("--forbid a", ("a",), 1 / 2, "a was called once, which is forbidden"),
     ("--forbid mcp__*", ("mcp__x__y",), 1 / 2, "mcp__* was called once, which is forbidden"),
-    ("--require *_search=2", ("web_search", "wiki_search"), 1, "all checks hold"),
-    ("--require a --require b --order", ("a", "b", "a"), 1, "all checks hold"),
+    ("--require *_search=2", ("web_search", "wiki_search"), 1, "all checks passed"),
+    ("--require a --require b --order", ("a", "b", "a"), 1, "all checks passed"),
     ("--require a --require b --order", ("b", "a", "b"), 3 / 4, "not called in the order a, b"),
-    ("--min b=1 --require a --order", ("b", "a"), 1, "all checks hold"),
+    ("--min b=1 --require a --order", ("b", "a"), 1, "all checks passed"),
     ("--require a --require b --order", ("a",), 1 / 2, "b was never called; not called in the order a, b"),
     ("--require a --require b --order", (), 1 / 4, "a was never called; b was never called; not called in the order"),
 ]
@@ -132,7 +132,7 @@ def test_structure_of_a_huge_output_is_told_in_a_few_words(tmp_path: Path) -> No
     [
         ('{"type": "objct"}', "not a JSON Schema"),
         ("{", "not JSON"),
-        ("[]", "a JSON Schema is an object"),
+        ("[]", "a JSON Schema must be an object"),
         (None, "No such file"),
     ],
 )
@@ -150,7 +150,9 @@ def test_schema_that_refers_to_elsewhere_or_to_itself(tmp_path: Path) -> None:
         (tmp_path / "schema.json").write_text(json.dumps({"$ref": ref}))
         return run("ae-grader-tools", "--json-schema", "schema.json", stdin=jsonl(calling(output="1")), cwd=tmp_path)
 
-    grade("http://127.0.0.1:1/x").expect(2).says("schema.json", "refers to something that is not in it", "127.0.0.1")
+    grade("http://127.0.0.1:1/x").expect(2).says(
+        "schema.json", "refers to something that it does not contain", "127.0.0.1"
+    )
     assert "nested too deeply" in grade("#").expect(1, stderr="").records[0]["error"]
 
 

@@ -87,9 +87,9 @@ def test_hint_table(options: str) -> None:
     [
         ({}, ""),
         ({"hint": None}, ""),
-        ({"expected": "42"}, '; it has "expected": call that "hint"'),
-        ({"Hint": "42"}, '; it has "Hint": call that "hint"'),
-        ({"metadata": {"hint": "42"}}, '; it has "metadata.hint": call that "hint"'),
+        ({"expected": "42"}, '; it has "expected": rename that to "hint"'),
+        ({"Hint": "42"}, '; it has "Hint": rename that to "hint"'),
+        ({"metadata": {"hint": "42"}}, '; it has "metadata.hint": rename that to "hint"'),
     ],
 )
 def test_hint_gives_no_verdict_where_there_is_no_hint(fields: Record, advice: str, tmp_path: Path) -> None:
@@ -585,7 +585,7 @@ def test_a_workspace_of_another_run_or_none_is_no_evidence(tmp_path: Path) -> No
     marker.write_text("1 2 made\nsecond\n")
     record = {"id": "a", "output": "o", "cwd": str(place), "metadata": {"runId": "first"}}
     done = run("ae-grade", "-g", "ae-grader-git", stdin=jsonl(record), cwd=tmp_path).expect(1)
-    assert "belongs to another run (second, this record is of first)" in done.records[0]["graderError"]
+    assert "belongs to another run (second, this record to first)" in done.records[0]["graderError"]
     for same in ({"runId": "second"}, {}):
         assert answers("ae-grader-git", records=[{**record, "metadata": same}])[0]["pass"] is True
     marker.write_text("1 2 made\n")

@@ -593,7 +593,7 @@ def test_usage_errors_are_said_before_any_record_is_read(args: list[str], parts:
 
 def test_wrong_address_is_reported_at_the_start() -> None:
     done = run("ae-grader-judge", env={"OPENAI_BASE_URL": "example.org", "OPENAI_API_KEY": "k"}, stdin=jsonl(record()))
-    done.expect(2).says("'example.org' is not the address", "OPENAI_BASE_URL")
+    done.expect(2).says("'example.org' is not the URL", "OPENAI_BASE_URL")
 
 
 def test_unknown_key_is_an_error_per_record_without_the_key() -> None:

@@ -125,7 +125,7 @@ def test_unknown_limits_do_not_pass() -> None:
         ([{"type": "regex", "value": "("}], "not a regular expression"),
         ([{"type": "json-schema", "schema": {"type": "text"}}], "not a JSON Schema"),
         ([{"type": "file-exists", "path": "../x"}], "within the workspace"),
-        ([{"type": "file-contains", "path": "x"}], 'one of "value" and "regex"'),
+        ([{"type": "file-contains", "path": "x"}], 'either "value" or "regex"'),
         ([{"type": "max-duration", "value": "fast"}], "not a time"),
         ([{"type": "tool-called", "tool": "x", "min": 3, "max": 2}], '"max" is 2'),
         ([{"type": "group", "checks": [{"type": "regex", "value": "["}]}], "not a regular expression"),

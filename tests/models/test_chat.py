@@ -216,7 +216,7 @@ def test_retry_after_is_honoured(headers: dict[str, str], least: float | None, m
     with answering(refusal(429, headers=headers), completion()) as server:
         asked = model("m", base_url=server.url, sleep=waits.append)
         if least is None or most is None:
-            with pytest.raises(ModelError, match="it asks us to wait 3[0-9]{3} s"):
+            with pytest.raises(ModelError, match="it asks for a wait of 3[0-9]{3} s"):
                 asked.ask(HELLO)
             return
         asked.ask(HELLO)
@@ -350,7 +350,7 @@ def test_proxy_does_not_stand_between_us_and_loopback(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("url", ["example.org/v1", "ftp://x/", "http://", "http://[::1", "http://x:99999/v1"])
 def test_address_that_is_none(url: str) -> None:
-    with pytest.raises(ModelError, match="is not the address of a server.*OPENAI_BASE_URL"):
+    with pytest.raises(ModelError, match="is not the URL of a server.*OPENAI_BASE_URL"):
         model("m", base_url=url, api_key=KEY)
 
 

@@ -67,7 +67,7 @@ def test_what_cannot_be_ended_is_named_and_the_run_goes_on(
         record = tool.record()
         (helper,) = sleepers(mark)
         assert record["rawLines"] == ["done"]
-        assert record["errors"][-1] == f"could not be ended: sleep (process {helper}), which runs as another user"
+        assert record["errors"][-1] == f"could not be terminated: sleep (process {helper}), which runs as another user"
         assert "errors" not in tool.record()
         done = tool.end()
         assert f"ae-run: {record['errors'][-1]}\n" in done.stderr, done

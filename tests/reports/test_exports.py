@@ -326,11 +326,13 @@ def test_arguments_for_trl_are_objects_and_otherwise_text() -> None:
         [pair] = export("dpo", trial("a", [True, False]), args=args).records
         for message in (line["messages"][1], (pair.get("chosen") or pair["preferred_output"])[0]):
             assert type(message["tool_calls"][0]["function"]["arguments"]) is kind
-    export("csv", *every_status(), args=("--for", "trl"), code=2).says("--for has no effect on csv")
+    export("csv", *every_status(), args=("--for", "trl"), code=2).says("--for has no effect with -f csv")
 
 
 def test_a_pass_without_words_is_no_example() -> None:
-    export("sft", result("a", output="", trajectory=[], score={"pass": True, "score": 1})).says("1 no answer in words")
+    export("sft", result("a", output="", trajectory=[], score={"pass": True, "score": 1})).says(
+        "1 no text in the answer"
+    )
 
 
 def test_dpo_pairs_every_pass_with_every_answer_that_did_not() -> None:
@@ -355,7 +357,7 @@ def test_dpo_of_two_runs(tmp_path: Path) -> None:
     changed = result("d", input="old", score=good), result("d", input="new", score=bad)
     old = write(tmp_path / "old.jsonl", *before, changed[0])
     done = export("dpo", *now, changed[1], args=("--against", old))
-    done.says("2 pairs of 4 prompts written; left out: 1 to another prompt")
+    done.says("2 pairs of 4 prompts written; left out: 1 whose prompt differs")
     ends = {(line["chosen"][-1]["content"], line["rejected"][-1]["content"]) for line in done.records}
     assert ends == {("new b", "old b"), ("old a", "new a")}
 
@@ -376,7 +378,9 @@ def test_dpo_of_sessions_begins_where_they_differ() -> None:
     [line] = records_of("dpo", record)
     assert line["prompt"] == [{"role": "user", "content": "q1"}]
     assert [one["content"] for one in line["chosen"]] == ["x", "q2", "last"]
-    export("dpo", record, args=("--for", "openai")).says("0 pairs of 1 prompt written; left out: 1 with other turns")
+    export("dpo", record, args=("--for", "openai")).says(
+        "0 pairs of 1 prompt written; left out: 1 with different turns"
+    )
 
 
 def test_results_alone_have_no_pairs() -> None:
@@ -465,7 +469,7 @@ def test_parquet_without_its_extra_or_to_a_terminal(tmp_path: Path) -> None:
     (tmp_path / "old.parquet").write_text("precious")
     for target in ("old.parquet", "new.parquet"):
         done = run("ae-format", file, "-o", target, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}).expect(2)
-        done.says("-f parquet needs the package pyarrow", "pip install", "[parquet]")
+        done.says("-f parquet needs the pyarrow package", "pip install", "[parquet]")
     assert (tmp_path / "old.parquet").read_text() == "precious" and not (tmp_path / "new.parquet").exists()
 
 
@@ -521,7 +525,7 @@ def test_a_bad_line_costs_only_itself(form: str) -> None:
 def test_a_file_of_another_kind_is_named_once_and_costs_no_file(form: str, tmp_path: Path) -> None:
     raw = {"id": "a", "input": "i", "rawLines": [], "timing": {"start": 1, "end": 2}}
     (tmp_path / "report").write_text("precious")
-    export(form, raw, raw, args=("-o", tmp_path / "report"), code=2).says("holds raw records", "ae-extract")
+    export(form, raw, raw, args=("-o", tmp_path / "report"), code=2).says("contains raw records", "ae-extract")
     assert (tmp_path / "report").read_text() == "precious"
 
 

@@ -107,10 +107,10 @@ def test_a_file_that_is_cut_short_and_lines_that_are_not_whole(
     [
         (["--follow", "-o", "p.html"], "--follow needs a file of results"),
         (["in.jsonl", "--follow", "-f", "html"], "and -o PAGE.html"),
-        (["in.jsonl", "--follow", "-f", "csv", "-o", "p.csv"], "--follow has no effect on csv"),
-        (["in.jsonl", "--follow", "-f", "html", "-o", "in.jsonl"], "is the input too"),
+        (["in.jsonl", "--follow", "-f", "csv", "-o", "p.csv"], "--follow has no effect with -f csv"),
+        (["in.jsonl", "--follow", "-f", "html", "-o", "in.jsonl"], "is also the input"),
         (["in.jsonl", "--follow", "-f", "html", "-o", "/dev/null"], "needs regular files"),
-        (["raw.jsonl", "--follow", "-o", "p.html"], "holds raw records"),
+        (["raw.jsonl", "--follow", "-o", "p.html"], "contains raw records"),
     ],
 )
 def test_what_cannot_be_followed(args: list[str], says: str, tmp_path: Path) -> None:

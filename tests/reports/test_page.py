@@ -436,8 +436,8 @@ def test_a_person_labels_without_seeing_the_verdict(tmp_path: Path, opened: Open
     given = write(tmp_path / "given.jsonl", {"id": "c", "pass": True, "note": "given"}, {"id": "x", "pass": True})
     file = write(tmp_path / "graded.jsonl", *records)
     made = run("ae-format", file, "--labels", given, "-o", tmp_path / "page.html")
-    assert made.messages == ["ae-format: labels that the page does not show: 1 for an id that is not among the records"]
-    run("ae-format", file, "-f", "csv", "--labels", given).expect(2).says("--labels has no effect on csv")
+    assert made.messages == ["ae-format: labels not shown on the page: 1 for an id that is not among the records"]
+    run("ae-format", file, "-f", "csv", "--labels", given).expect(2).says("--labels has no effect with -f csv")
     shown = opened(tmp_path / "page.html", accept_downloads=True)
     shown.changed = True  # labels are stored
     page = shown.go("#label=disagree")

@@ -214,12 +214,12 @@ def test_a_pipe_that_nobody_uses_is_given_up(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(files, "PIPE_PATIENCE", 0.2)
     monkeypatch.setattr(output, "PIPE_PATIENCE", 0.2)
     os.mkfifo(path := tmp_path / "pipe")
-    with pytest.raises(OSError, match="is a named pipe that no program writes to"):
+    with pytest.raises(OSError, match="is a named pipe that nothing writes to"):
         read_given(str(path))
-    with pytest.raises(UserError, match="pipe: is a named pipe that no program writes to"):
+    with pytest.raises(UserError, match="pipe: is a named pipe that nothing writes to"):
         list(Source(str(path)).lines())
     os.mkfifo(path := tmp_path / "another")
-    with pytest.raises(UserError, match="another: is a named pipe that no program reads"):
+    with pytest.raises(UserError, match="another: is a named pipe that nothing reads from"):
         Output(str(path))
 
 

@@ -78,7 +78,7 @@ def test_decode(text: str, value: Any) -> None:
         (b'"\\ud800"', "stands alone"),
         (b"[" * 100_000, "nested too deeply"),
         (b"1e400", "out of range"),
-        (b"1" * 5000, "number too long"),
+        (b"1" * 5000, "a number is too long"),
         (b"NaN", "not JSON"),
         (b"Infinity", "not JSON"),
         (b"'single'", "not JSON"),
@@ -286,7 +286,7 @@ def test_output_that_is_the_input(tmp_path: Path) -> None:
     path.write_text("precious\n")
     (tmp_path / "link").symlink_to(path)
     for name in (path, tmp_path / "link", tmp_path / "." / "same.jsonl"):
-        with pytest.raises(UserError, match="is the input too"):
+        with pytest.raises(UserError, match="is also the input"):
             Output(str(name), inputs=(Source("/dev/null"), Source(str(path))))
     assert path.read_text() == "precious\n"
     Output("/dev/null", inputs=(Source("/dev/null"),)).close()

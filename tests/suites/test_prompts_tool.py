@@ -57,7 +57,7 @@ def test_promptfoo_passes_and_fails_as_promptfoo_did() -> None:
     }
     assert graded(list(prompts.values()), answers) == {ident: one["success"] for ident, one in theirs.items()}
     assert "promptfooconfig.yaml:72: 13-1: not expressed: javascript (output.length < 100)" in said
-    assert said.endswith("2 of 40 prompts lack a part of their case: javascript 2\n")
+    assert said.endswith("2 of 40 prompts lack part of the original case: javascript 2\n")
     assert prompts["13-1"]["metadata"]["notExpressed"] == ["javascript (output.length < 100)"]
 
 
@@ -98,7 +98,7 @@ scenarios:
     ]
     assert prompts["8-1"]["checks"][0]["checks"] == [{"type": "contains", "value": "Bo"}]
     for line, reason in (
-        (6, f"{tmp_path}/just text: no such file, or not one with tests"),
+        (6, f"{tmp_path}/just text: no such file, or it contains no tests"),
         (7, "{{ a | upper }} is not a variable: filters and expressions cannot be filled in"),
         (8, "an assertion has no value"),
         (9, "file://code.py is a program, which is not run"),
@@ -197,7 +197,7 @@ def test_inspect_samples_pass_and_fail_as_in_inspect(tmp_path: Path) -> None:
     write(tmp_path / "d.csv", 'input,target,choices\n"Which?",B,"x,y"\n,,\nWhich?,D,"x,y"\n')
     rows, said = prompts_of("inspect", tmp_path / "d.csv", code=1)
     assert list(rows) == ["1"] and "A) x\nB) y" in rows["1"]["input"]
-    assert "d.csv:4: the target of a sample with choices must be of A, B" in said
+    assert "d.csv:4: the target of a sample with choices must be among A, B" in said
 
 
 def test_the_reward_of_a_harbor_task_decides(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_table(tmp_path: Path) -> None:
     assert prompts["row-2"] == {"id": "row-2", "input": "Q2", "checks": [{"type": "contains", "value": "y"}]}
     for part in (
         *('q.csv:5: "input" is missing', 'q.csv:6: duplicate id "a"', "q.csv:7: checks[0] (max-duration)"),
-        "1 of 2 prompts have no id of their own",
+        "1 of 2 prompts have no id",
     ):
         assert part in said
 
@@ -330,8 +330,8 @@ def test_a_row_that_is_wrong_costs_only_itself(tmp_path: Path) -> None:
         (7, "'more' is in"),
     ):
         assert f"q.csv:{line}: {reason}" in said
-    assert "1 of 2 prompts have no id of their own" in said
-    run("ae-prompts", "csv", write(tmp_path / "e.csv", "id,input\n")).expect(2).says("has no row")
+    assert "1 of 2 prompts have no id" in said
+    run("ae-prompts", "csv", write(tmp_path / "e.csv", "id,input\n")).expect(2).says("has no rows")
     run("ae-prompts", "csv", write(tmp_path / "o.csv", 'id,input\na,"b\n')).expect(1).says(
         "o.csv:2: a quote is not closed"
     )
@@ -351,12 +351,12 @@ def test_a_row_that_is_wrong_costs_only_itself(tmp_path: Path) -> None:
 )
 def test_a_file_of_another_format_says_which(format_: str, path: str, like: str) -> None:
     done = run("ae-prompts", format_, DATA / path).expect(2)
-    done.says(f"does not look like {format_}, but like {like}: ae-prompts {like} ")
+    done.says(f"looks like {like}, not {format_}: try ae-prompts {like} ")
 
 
 def test_what_is_no_suite(tmp_path: Path) -> None:
     write(tmp_path / "prompts.jsonl", '{"id": "a", "input": "b", "checks": []}\n')
-    run("ae-prompts", "inspect", tmp_path / "prompts.jsonl").expect(2).says("holds prompts already")
+    run("ae-prompts", "inspect", tmp_path / "prompts.jsonl").expect(2).says("already contains prompts")
     run("ae-prompts", "harbour", tmp_path).expect(2).says('no format is named "harbour"; did you mean harbor?')
     run("ae-prompts", "harbor", tmp_path / "none").expect(2).says("No such file or directory")
     run("ae-prompts", "harbor", tmp_path).expect(2).says("does not look like tasks of Harbor")
@@ -404,7 +404,7 @@ def test_the_example_with_checks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("tests:\n- {vars: {x: &a [*a]}}\n", "an alias refers to what contains it"),
+        ("tests:\n- {vars: {x: &a [*a]}}\n", "an alias refers to itself"),
         ("prompts: &p [hi]\ntests:\n- {vars: {x: *p, y: *p}, assert: [{type: contains, value: hi}]}\n", None),
     ],
 )

@@ -21,38 +21,38 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"resume": {"flag": "-r", "args": ["x"]}}, "resume must have exactly one of flag and args, has both"),
     (
         {"resume": {"args": ["--resume={session_id}"]}},
-        "resume.args: no placeholder is named {session_id}; there is {sessionId}",
+        "resume.args: {session_id} is not a placeholder; {sessionId} is",
     ),
     (
         {"resume": {"flag": "-r", "command": ["my", "{{ sessionId }}"]}},
-        "resume.command: no placeholder is named {{ sessionId }}; there is {sessionId}",
+        "resume.command: {{ sessionId }} is not a placeholder; {sessionId} is",
     ),
     (
         {"resume": {"flag": "--resume={sessionId}"}},
-        "resume.flag: {sessionId} is known in resume.args and resume.command only",
+        "resume.flag: {sessionId} may be used only in resume.args and resume.command",
     ),
-    ({"command": ["my", "{sessionId}"]}, "command: {sessionId} is known in resume.args and resume.command only"),
-    ({"autoApprove": ["a\0b"]}, "autoApprove has a NUL character, which no argument can hold"),
+    ({"command": ["my", "{sessionId}"]}, "command: {sessionId} may be used only in resume.args and resume.command"),
+    ({"autoApprove": ["a\0b"]}, "autoApprove contains a NUL character, which arguments cannot contain"),
     ({"env": {"A": "b", "C": 1}}, "env.C must be a string, got an integer"),
     ({"env": {"A=B": "c"}}, "env.A=B cannot be an environment variable"),
     ({"metadata": {"model": "$.m", "mode": 7}}, "metadata.mode must be a string or a list, got an integer"),
     ({"metadata": {"model": "$.m", "mode": ["$.a", 7]}}, "metadata.mode[1] must be a string, got an integer"),
     (
         {"metadata": {"signal": "$.a"}},
-        "metadata.signal: the suite itself writes signal into metadata; use another name",
+        "metadata.signal: the suite itself writes metadata.signal; use another name",
     ),
     (
         {"sessionLog": "mine"},
-        'sessionLog: no log is known as "mine"; there are claude, codex, gemini, goose, opencode, pi, qwen',
+        'sessionLog: there is no log format "mine"; choose from claude, codex, gemini, goose, opencode, pi, qwen',
     ),
-    ({"historyTemplate": "hello"}, "historyTemplate must have {{input}}, where the prompt of an earlier turn goes"),
+    ({"historyTemplate": "hello"}, "historyTemplate must contain {{input}}, where the prompt of an earlier turn goes"),
     (
         {"historyTemplate": {"turnFormat": "{{output}}"}},
-        "historyTemplate.turnFormat must have {{input}}, where the prompt of an earlier turn goes",
+        "historyTemplate.turnFormat must contain {{input}}, where the prompt of an earlier turn goes",
     ),
     (
         {"historyTemplate": "{{input}} {{ output }}"},
-        "historyTemplate: no placeholder is named {{ output }}; there are {{input}} and {{output}}",
+        "historyTemplate: {{ output }} is not a placeholder; use {{input}} and {{output}}",
     ),
     (
         {"resume": {"flag": "-r", "sessionIdPath": "id"}},
@@ -82,7 +82,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"outputEvents": [{**GOOD, "match": [{"path": "$.a[*]", "value": "x"}, {"path": "$.b[*]", "value": "y"}]}]},
-        "outputEvents[0].match may have [*] in one condition only",
+        "outputEvents[0].match may have [*] in only one condition",
     ),
     ({"usage": {"match": {"path": "$.a[*]", "value": "x"}}}, "usage.match may not have [*]"),
     (
@@ -102,7 +102,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"splits": [{**SPLIT, "patterns": {"x": "a*"}}]},
-        "splits[0].patterns.x matches an empty text, and so matches everywhere",
+        "splits[0].patterns.x matches the empty string, and so matches everywhere",
     ),
     ({"splits": [{**SPLIT, "numbers": ["n", "m"]}]}, 'splits[0] has no group "m" in its patterns'),
     ({"splits": [{**SPLIT, "json": ["m"]}]}, 'splits[0] has no group "m" in its patterns'),
@@ -118,20 +118,20 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"splits": [{**SPLIT, "numbers": ["n"], "json": ["n"]}]}, 'splits[0].json: the group "n" is in numbers too'),
     (
         {"splits": [SPLIT, SPLIT]},
-        "splits[1].into: parts holds what splits[0] makes of $.text; use another name",
+        "splits[1].into: parts already holds what splits[0] makes of $.text; use another name",
     ),
     (
         {"linePatterns": {"x": "(?P<type>x)"}},
         'linePatterns.x: "type" is the name of the pattern; use another name for the group',
     ),
-    ({"linePatterns": {"x": "a*"}}, "linePatterns.x matches an empty text, and so matches everywhere"),
+    ({"linePatterns": {"x": "a*"}}, "linePatterns.x matches the empty string, and so matches everywhere"),
     ({"linePatterns": {"x": 7}}, "linePatterns.x must be a string, got an integer"),
     (
         {"outputMode": "text", "linePatterns": {"x": "x"}},
-        "linePatterns is never read in outputMode text: use splits",
+        "linePatterns has no effect in outputMode text: use splits",
     ),
     *(
-        ({"outputMode": "text", field: value}, f"{field} is never read in outputMode text without outputEvents")
+        ({"outputMode": "text", field: value}, f"{field} has no effect in outputMode text without outputEvents")
         for field, value in {
             "result": RESULT,
             "usage": {"inputTokens": "$.n"},

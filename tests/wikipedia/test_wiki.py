@@ -140,12 +140,12 @@ def test_where_it_asks() -> None:
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"language": "EN"}, '"EN" is not a language of Wikipedia'),
-        ({"language": "en.evil.example/"}, "is not a language of Wikipedia"),
-        ({"api_url": "wiki.example"}, '"wiki.example" is not the address of an API'),
-        ({"api_url": "ftp://wiki.example"}, "is not the address of an API"),
-        ({"api_url": "http://x:99999"}, "is not the address of an API"),
-        ({"api_url": ""}, "is not the address of an API"),
+        ({"language": "EN"}, '"EN" is not a Wikipedia language'),
+        ({"language": "en.evil.example/"}, "is not a Wikipedia language"),
+        ({"api_url": "wiki.example"}, '"wiki.example" is not the URL of an API'),
+        ({"api_url": "ftp://wiki.example"}, "is not the URL of an API"),
+        ({"api_url": "http://x:99999"}, "is not the URL of an API"),
+        ({"api_url": ""}, "is not the URL of an API"),
         ({"user_agent": "a\nb"}, "cannot be a user agent"),
         ({"user_agent": "é"}, "cannot be a user agent"),
     ],
@@ -228,7 +228,7 @@ def test_retry_after_is_honoured() -> None:
 def test_too_long_a_wait_is_not_waited() -> None:
     with scripted(failed(429, **{"Retry-After": "3600"})) as (wiki, script, waits):
         message = complaint(lambda: wiki.search("apple"))
-    assert message == "answered 429 Too Many Requests, and asks to wait 3600 s before the next request"
+    assert message == "answered 429 Too Many Requests, and asks for a wait of 3600 s before the next request"
     assert (len(script.requests), waits) == (1, [])
 
 
@@ -265,14 +265,14 @@ def test_a_busy_wiki_may_say_so_with_200() -> None:
         (failed(403), "answered 403 Forbidden: it may require a user agent with a contact address (--user-agent)"),
         (failed(400), "answered 400 Bad Request"),
         (failed(501), "answered 501 Not Implemented"),
-        (Response(200, b""), "the answer is not one of a MediaWiki API: nothing"),
+        (Response(200, b""), "the answer is not from a MediaWiki API: nothing"),
         (
             Response(200, b"<!doctype\nhtml>", "text/html"),
-            "the answer is not one of a MediaWiki API: <!doctype html>",
+            "the answer is not from a MediaWiki API: <!doctype html>",
         ),
-        (Response(200, b"\xff\xfe\x00"), "the answer is not one of a MediaWiki API: "),
-        (Response(200, b"[1"), "the answer is not one of a MediaWiki API: [1"),
-        (json_response([1]), "the answer is not one of a MediaWiki API: [1]"),
+        (Response(200, b"\xff\xfe\x00"), "the answer is not from a MediaWiki API: "),
+        (Response(200, b"[1"), "the answer is not from a MediaWiki API: [1"),
+        (json_response([1]), "the answer is not from a MediaWiki API: [1]"),
         (json_response({"error": "plain"}), "refused: plain"),
         (json_response({"error": {"code": "x", "info": "a\nb" * 200}}), "refused: a ba ba"),
     ],
@@ -287,7 +287,7 @@ def test_what_will_not_get_better_is_not_asked_again(answer: Response, message: 
 def test_a_wrong_address_is_named() -> None:
     with serving(mediawiki) as url:
         message = complaint(lambda: Wiki(api_url=url + "/api.php").search("apple"))
-    assert message == f"answered 404 Not Found: is {url}/api.php the address of a MediaWiki API?"
+    assert message == f"answered 404 Not Found: is {url}/api.php the URL of a MediaWiki API?"
 
 
 PAGE = {"pageid": 1, "title": "Apple", "fullurl": "u"}

@@ -167,7 +167,7 @@ def is_archive(path: str) -> bool:
             return True
         file.seek(0)
         if file.read(len(BEGINNING)) == BEGINNING:
-            raise UserError(f"{path}: the archive is broken or not whole")
+            raise UserError(f"{path}: the archive is damaged or incomplete")
     return False
 
 
@@ -222,7 +222,7 @@ def _zstandard(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     try:
         import zstandard
     except ImportError:
-        raise MissingExtra("needs the package zstandard to read a log of inspect_ai", "inspect") from None
+        raise MissingExtra("needs the zstandard package to read a log of inspect_ai", "inspect") from None
     file = archive.fp
     assert file is not None
     file.seek(info.header_offset + 26)

@@ -51,7 +51,7 @@ def default_root(schema: SessionSchema) -> str:
     """Returns the folder in which the program keeps its logs; UserError if there is none."""
     for root in roots(schema, os.environ):
         return root
-    raise UserError(f"{schema.log.roots[-1]}: no sessions of {schema.name} there; give the files or a directory")
+    raise UserError(f"{schema.log.roots[-1]}: contains no sessions of {schema.name}; give the files or a directory")
 
 
 def session_results(paths: Iterable[str], schema: SessionSchema, console: Console) -> Iterator[Record]:
@@ -261,7 +261,7 @@ def rows(database: sqlite3.Connection, query: str, *values: str) -> Iterator[Any
         if "interrupted" not in str(error):
             raise
         time.sleep(0.1)  # for the signal
-        raise sqlite3.OperationalError("a query takes too long") from None
+        raise sqlite3.OperationalError("a query took too long") from None
 
 
 def stored_events(

@@ -28,10 +28,10 @@ CANCELLED = "cancelled"
 AFTER_DENIAL = "the agent cancelled the turn when permission was denied (stopReason cancelled)"
 # Stop reasons of a turn that was not completed: later turns would make no sense.
 INCOMPLETE = {
-    "refusal": "the agent refuses to go on (stopReason refusal)",
+    "refusal": "the agent refused to continue (stopReason refusal)",
     CANCELLED: "the agent reported the turn as cancelled, although it was not asked to (stopReason cancelled)",
-    "max_tokens": "the agent ran into its limit of tokens (stopReason max_tokens)",
-    "max_turn_requests": "the agent ran into its limit of model requests (stopReason max_turn_requests)",
+    "max_tokens": "the agent reached its token limit (stopReason max_tokens)",
+    "max_turn_requests": "the agent reached its limit of model requests (stopReason max_turn_requests)",
 }
 
 
@@ -138,7 +138,7 @@ class Client:
         for server in self.servers:
             kind = server.get("type", "stdio")
             if kind != "stdio" and not (isinstance(transports, dict) and transports.get(kind)):
-                return self._fail(f"the agent takes no MCP server over {kind} (--mcp: {server['name']})")
+                return self._fail(f"the agent does not support MCP servers over {kind} (--mcp: {server['name']})")
         return self._request("session/new", {"cwd": self.cwd, "mcpServers": self.servers}, self._opened)
 
     def _opened(self, result: Any) -> bytes:

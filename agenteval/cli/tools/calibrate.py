@@ -102,9 +102,9 @@ def report_omissions(calibration: Calibration, report: CalibrationReport, consol
     if unknown := calibration.unknown_labels:
         console.say(f"{some(len(unknown), 'label')} for an id that is not among the records: {named(unknown)}")
     if report.labels.stale:
-        console.say(f"{some(report.labels.stale, 'label')} for another output than the record has now: left out")
+        console.say(f"{some(report.labels.stale, 'label')} for an output that has changed, and left out")
     if report.labels.ungraded:
-        console.say(f"{some(report.labels.ungraded, 'label')} for a record without a verdict: left out")
+        console.say(f"{some(report.labels.ungraded, 'label')} for a record without a verdict, and left out")
 
 
 def some(count: int, noun: str) -> str:

@@ -295,8 +295,8 @@ def main(
                    trials: passAtK, passExpK and 1 - flakiness, weighted by COMPARE_CAPABILITY (0.4),
                    COMPARE_RELIABILITY (0.4) and COMPARE_CONSISTENCY (0.2)
       statistical  results: score; trials: pass rate. Adds a bootstrap interval for the mean latency, resampling
-      prompts (COMPARE_BOOTSTRAP_ITERATIONS, 1000) custom       a comparison grader (-g). It gets {id, input, hint,
-      metadata, runs: {LABEL: RUN}},
+                   prompts (COMPARE_BOOTSTRAP_ITERATIONS, 1000)
+      custom       a comparison grader (-g). It gets {id, input, hint, metadata, runs: {LABEL: RUN}},
                    where RUN is {output, trajectory, score, duration, toolErrors} or, for trials, {passRate, passAtK,
                    passExpK, k, trials}, and answers {rankings: [{run, rank, score}], reasoning}. Each prompt is asked
                    twice, the second time with the runs in reverse order (--one-order turns that off): an answer that

@@ -124,8 +124,9 @@ def main(
       hit_rate, mrr   from the outcome of the grader named `sources` (ae-grader-sources), else its score
       judge_score     outcome.overall_score of the one named `judge` (ae-grader-judge), else its score
       num_tokens      the agent's input and output tokens plus the judge's (see --no-judge-tokens). If the agent
-      reports none, those of question and answer are counted instead: fewer than it used, and marked
-      tokens_approximate. If only part of them is reported, num_tokens is null and left out of the means
+                      reports none, those of question and answer are counted instead: fewer than it used, and
+                      marked tokens_approximate. If only part of them is reported, num_tokens is null and left out
+                      of the means
       combined_score  hit_rate^alpha * judge_score^gamma / (num_tokens/1000)^beta
     If no grader has that name, one whose outcome has hit_rate or overall_score is used.
 

@@ -1,4 +1,4 @@
-"""markdown: the verdict in words, of three runs or more the ranking, then the figures behind it"""
+"""markdown: the verdict in words, or the ranking of three or more runs, then the figures behind it"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
@@ -28,7 +28,7 @@ from agenteval.wire.row import ERROR, FAIL, PASS
 
 PROMPTS_SHOWN = 10
 MARKS = {PASS: "✅", FAIL: "❌", ERROR: "💥"}
-ESTIMATED = " An asterisk marks a cost that is estimated by the list price of the model, not a bill."
+ESTIMATED = " An asterisk marks a cost that is estimated at list prices, not billed."
 MISSING_SHOWN = 20
 WOULD_SHOW = "Would show: the smallest difference that this many prompts detect with 80 % power."
 RESULTS_WON_BY = {
@@ -74,7 +74,7 @@ def result_sections(report: ComparisonReport) -> list[list[str]]:
 def trial_sections(report: TrialsComparisonReport) -> list[list[str]]:
     """All sections of a report on trials, the verdict first."""
     meta = report.meta
-    clusters = "The trials of a prompt are a cluster: the interval rests on the prompts, not on the trials."
+    clusters = "The trials of a prompt are a cluster: intervals are based on prompts, not trials."
     scored = [label for label in meta.runs if label in (report.quality or {})]
     return [
         head("Trials Comparison Report", meta, f"Trials: {trials_per_prompt(meta)}"),
@@ -130,7 +130,7 @@ def trials_per_prompt(meta: ReportMeta) -> str:
     if not meta.mixed_k:
         return f"{meta.trials_per_prompt} per prompt"
     runs = (f"{inline(label)} {' and '.join(counts)}" for label, counts in meta.mixed_k.items())
-    return f"k differs ({', '.join(runs)}); a prompt is won at the smallest k that its runs have"
+    return f"k differs ({', '.join(runs)}); a prompt is compared at the smallest k of its runs"
 
 
 def verdicts(report: Report) -> list[str]:
@@ -140,7 +140,7 @@ def verdicts(report: Report) -> list[str]:
         lines += ["", f"**{inline(headline(pair))}**", "", *(f"- {inline(sentence)}" for sentence in pair.sentences)]
     if not report.ranking:
         return ["## Verdict", *lines]
-    summary = f"Every two runs: verdicts and intervals, adjusted for the {len(pairs)} pairs (Holm's method)"
+    summary = f"Every pair of runs: verdicts and intervals, adjusted for the {len(pairs)} pairs (Holm's method)"
     return ["<details>", f"<summary>{summary}</summary>", *lines, "", "</details>"]
 
 
@@ -156,18 +156,18 @@ def ranking_sections(report: Report) -> Iterator[list[str]]:
     cells = [[str(at), rank, inline(label), *more] for at, (rank, label, *more) in enumerate(rows, 1)]
     lines = ["## Ranking", "", f"**{inline(ranking.headline)}.**", ""]
     lines += table(["", *titles], cells, names=3)
-    notes = "Rank: the places that the verdicts, adjusted by Holm's method, leave open."
-    notes += f" Cost: mean of {'a trial' if report.meta.input_format else 'a prompt'}.{ESTIMATED * estimated}"
+    notes = "Rank: the range that the verdicts leave open (adjusted by Holm's method)."
+    notes += f" Cost: mean per {'trial' if report.meta.input_format else 'prompt'}.{ESTIMATED * estimated}"
     if front := ranking.front:
         best = ", ".join(map(inline, front.runs))
-        notes += f" The front of quality and {front.against}, which no run beats in both: {best}."
+        notes += f" The Pareto front of quality and {front.against} (no other run is better in both): {best}."
     yield [*lines, "", notes]
     runs, pairs = [one.run for one in ranking.runs], by_names(report.statistics.pairs)
     numbers = [str(at) for at in range(1, len(runs) + 1)]
     differences = [
         [f"{at} {inline(row)}", *(matrix_cell(pairs, row, column) for column in runs)] for at, row in enumerate(runs, 1)
     ]
-    title = f"Points of {ranking.measure.lower()}, row minus column; bold where one is shown to be better."
+    title = f"Percentage points of {ranking.measure.lower()}, row minus column; bold where one is shown to be better."
     yield ["## Each against each", "", *table(["", *numbers], differences), "", title]
     graded = [prompt.pass_rate for prompt in ranking.prompts if prompt.pass_rate is not None]
     never, always = graded.count(0), graded.count(1)
@@ -176,7 +176,7 @@ def ranking_sections(report: Report) -> Iterator[list[str]]:
         for prompt in separating(ranking, PROMPTS_SHOWN)
     ]
     lines = ["## Prompts that separate the runs most", "", *table(["Prompt", *numbers], telling), ""] if telling else []
-    yield [*lines, f"Of {counted(len(graded), 'graded prompt')}, {never:,} pass in no run and {always:,} in all."]
+    yield [*lines, f"Of {counted(len(graded), 'graded prompt')}, {never:,} pass in no run, and {always:,} in all runs."]
 
 
 def matrix_cell(pairs: Mapping[tuple[str, str], Pair], row: str, column: str) -> str:
@@ -206,13 +206,13 @@ def preference_section(found: Preference | None) -> list[str]:
             [inline(row.run), number(row.strength, 2), span(row.interval, 2), percent(row.win_rate)]
             for row in found.strengths
         ]
-        title = "Bradley-Terry strengths (log odds to be preferred to an average run):"
+        title = "Bradley-Terry strengths (log odds of being preferred to an average run):"
         parts += ["", title, "", *table(["Run", "Strength", INTERVAL, "Won"], rows)]
     bias = found.position_bias
     orders = (
         position_line(bias)
         if bias
-        else "Asked once, in an order that changes with the prompt: a preference for a place is noise."
+        else "Asked once, in an order that varies by prompt: a preference for a position is noise."
     )
     return [*parts, "", orders]
 
@@ -222,7 +222,7 @@ def position_line(bias: PositionBias) -> str:
     if not bias.n:
         return "No pair was ranked in both orders."
     changed = bias.n - bias.consistent
-    text = f"Asked in both orders, {changed} of {counted(bias.n, 'answer')} changed with the order and count as ties"
+    text = f"Asked in both orders; {changed} of {counted(bias.n, 'answer')} changed with the order, and count as ties"
     if changed:
         text += f": {bias.first_preferred} for the run shown first, {bias.second_preferred} for the one shown second"
         text += f" (sign test: {p_text(bias.p)})"
@@ -242,7 +242,7 @@ def quality_section(report: ComparisonReport) -> list[str]:
     """Passes and scores of each run with their intervals, and how many records they are over."""
     lines = by_run("## Quality", figures.QUALITY, report)
     if len({found.n for found in report.quality.values()}) > 1 or report.meta.missing:
-        lines += ["", "Each run is over its own graded records; the verdict is over the prompts graded in both."]
+        lines += ["", "A run's figures cover its own graded records; the verdict covers prompts graded in both runs."]
     return lines
 
 
@@ -263,7 +263,7 @@ def usage_section(report: Report) -> list[str]:
         return []
     lines = by_run("## Tokens and cost", figures.USAGE, report)
     if any(found.cost and found.cost.estimated for found in report.usage.values()):
-        lines += ["", "Estimated costs are tokens times the list price of the model (genai-prices), not a bill."]
+        lines += ["", "Estimated costs are tokens times the model's list price (genai-prices), not what was billed."]
     return lines
 
 
@@ -388,8 +388,8 @@ def flips_section(report: Report) -> list[str]:
                 shown = first_few([inline(id) for id in ids], MISSING_SHOWN)
                 lines.append(f"- Passed in **{inline(label)}**, not in {inline(other)} ({len(ids)}): {shown}")
     if not lines or not report.ranking:
-        return ["## Prompts that changed sides", "", *lines] if lines else []
-    return ["<details>", "<summary>Prompts that only one of two runs passes</summary>", "", *lines, "", "</details>"]
+        return ["## Prompts that flipped", "", *lines] if lines else []
+    return ["<details>", "<summary>Prompts passed by only one of two runs</summary>", "", *lines, "", "</details>"]
 
 
 def differing_prompts(
@@ -428,7 +428,7 @@ def missing_section(meta: ReportMeta) -> list[str]:
     """The prompts that a run lacks, or asks otherwise: the first few ids and how many more."""
     lines = [f"- **{inline(label)}** lacks {_ids(ids)}" for label, ids in meta.missing.items()]
     lines += [
-        f"- **{inline(label)}** has another input, so these are left out: {_ids(ids)}"
+        f"- **{inline(label)}** has a different input for these, so they are left out: {_ids(ids)}"
         for label, ids in (meta.changed_input or {}).items()
     ]
     return ["## Missing prompts", "", *lines] if lines else []

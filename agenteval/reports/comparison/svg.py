@@ -139,7 +139,7 @@ def places(ranking: RunRanking) -> Part:
                 Shape("rect", {"class": "mark", "x": mark - 1.5, "y": middle - 6, "width": 3.0, "height": 12.0})
             )
         y += len(names) * LINE + 10
-    note = "* estimated by the list price of the model, not a bill" if estimated else ""
+    note = "* estimated at list prices, not billed" if estimated else ""
     return [*shapes, *([text(EDGE, y + 12, note, "dim small")] if note else [])], y + (30 if note else 16)
 
 
@@ -148,9 +148,7 @@ def middle(report: Report, ranking: RunRanking) -> Part:
     high, shapes = 0.0, []
     if ranking.front:
         high = 300.0
-        shapes = [
-            text(EDGE, 14, f"Quality and {ranking.front.against}; dashed: the front that no run beats in both", "head")
-        ]
+        shapes = [text(EDGE, 14, f"Quality and {ranking.front.against}; dashed: the Pareto front", "head")]
         shapes += [
             shape._replace(attributes=moved(shape, EDGE - 6, 20)) for shape in front_plot(ranking, HALF - 20, high - 24)
         ]

@@ -1,4 +1,4 @@
-"""table: for a terminal: better, worse or cannot tell, and by how much; of three runs or more the ranking"""
+"""table: for a terminal: better, worse or cannot tell, and by how much; the ranking of three or more runs"""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
@@ -88,7 +88,7 @@ def run_lines(report: Report, context: ReportContext) -> list[str]:
     right = set(range(1, len(titles)))
     shown, *lines = [in_columns(row, sizes, right) for row in ([title.upper() for title in titles], *rows)]
     if any(cell.endswith("*") and size for row in rows for cell, size in zip(row, sizes, strict=True)):
-        lines += wrap("* estimated by the list price of the model, not a bill", context.width)
+        lines += wrap("* estimated at list prices, not billed", context.width)
     return [paint(shown, BOLD, context.color), *lines]
 
 
@@ -125,7 +125,7 @@ def ranking_lines(report: Report, ranking: RunRanking, context: ReportContext) -
     lines += ["", *matrix_lines(report, ranking, context)]
     lines += ["", *strip_lines(ranking, context)]
     adjusted = f"Verdicts are adjusted for {counted(len(report.statistics.pairs), 'pair')} (Holm). "
-    return [*lines, "", *wrap(f"{adjusted}Two runs in full: --pair A B.", context.width)]
+    return [*lines, "", *wrap(f"{adjusted}For two runs in full: --pair A B.", context.width)]
 
 
 def place_lines(ranking: RunRanking, context: ReportContext) -> list[str]:
@@ -152,10 +152,10 @@ def place_lines(ranking: RunRanking, context: ReportContext) -> list[str]:
     of_trials = any(prompt.rates for prompt in islice(ranking.prompts, 1))
     notes = [f"Cost is that of {'an attempt' if of_trials else 'a prompt'}"]
     notes = notes if any(one.cost is not None for one in ranking.runs) else []
-    notes += ["* estimated by list price"] if estimated else []
+    notes += ["* estimated at list prices"] if estimated else []
     if front and len(front.runs) < len(front.amounts):
         places = [str(at) for at, one in enumerate(ranking.runs, 1) if one.run in front.runs]
-        notes.append(f"the front of quality and {front.against} is {', '.join(places)}")
+        notes.append(f"the Pareto front of quality and {front.against} is {', '.join(places)}")
     return [paint(title, BOLD, context.color), *lines, *(wrap(f"{'; '.join(notes)}.", context.width) if notes else [])]
 
 
@@ -194,7 +194,9 @@ def matrix_lines(report: Report, ranking: RunRanking, context: ReportContext) ->
         MIN_NAME, min(max(width(_name(run)) for run in runs), context.width - number - 2 - len(runs) * (size + 1))
     )
     shown = max(1, min(len(runs), (context.width - number - 1 - names) // (size + 1)))
-    title = f"Each against each: points of {ranking.measure.lower()}, row minus column; * where shown."
+    title = (
+        f"Each against each: points of {ranking.measure.lower()}, row minus column; * marks a difference that is shown."
+    )
     lines = [paint(line, BOLD, context.color) for line in wrap(title, context.width)]
     lines.append(" " * (number + 1 + names) + "".join(f" {at:>{size}}" for at in range(1, shown + 1)))
     for at, row in enumerate(runs, 1):
@@ -206,7 +208,9 @@ def matrix_lines(report: Report, ranking: RunRanking, context: ReportContext) ->
             line += " " * (1 + size - width(text)) + paint(text, color, context.color and better is not None)
         lines.append(line)
     if shown < len(runs):
-        lines += wrap(f"The terminal has no room for {len(runs) - shown} more columns: -f html or json.", context.width)
+        lines += wrap(
+            f"The terminal has no room for {len(runs) - shown} more columns: use -f html or json.", context.width
+        )
     return lines
 
 
@@ -239,7 +243,7 @@ def strip_lines(ranking: RunRanking, context: ReportContext) -> list[str]:
         lines.append(f"{at:>{number}} {pad(clip(_name(one.run), names), names)}  {line}")
     never, always = (sum(prompt.pass_rate == rate for prompt in graded) for rate in (0, 1))
     telling = first_few([one_line(prompt.id, 40) for prompt in separating(ranking, IDS_NAMED)], IDS_NAMED)
-    text = f"{never:,} pass in no run, {always:,} in all" + (
+    text = f"{never:,} pass in no run, {always:,} in all runs" + (
         f"; these separate the runs most: {telling}" if telling else ""
     )
     return [*lines, *wrap(f"{text}.", context.width)]

@@ -35,7 +35,7 @@ LEVEL = 6
 # What a browser still opens and searches well; docs/page.md has the measurements.
 MOST_ROWS = 100_000  # with twice as many, a filter is felt to take time
 MOST_BYTES = 400 << 20  # of compressed records
-WAYS_OUT = "--limit N lists fewer records, --no-trajectories leaves their steps out"
+WAYS_OUT = "use --limit N to list fewer records, or --no-trajectories to leave out their steps"
 FEWER_PROMPTS = "compare fewer prompts at a time, such as one category"  # ae-compare has no such options
 _FIELD = re.compile(r"\{\{(\w+)\}\}")
 

@@ -69,7 +69,7 @@ class Overview:
             self.trials = row.is_trials
         elif self.trials != row.is_trials:
             expected, found = ("trials", "a result") if self.trials else ("results", "a record of trials")
-            raise BadRecord(f"the file has {expected}, this is {found}: a page shows one kind")
+            raise BadRecord(f"the file has {expected}, and this is {found}: a page shows only one kind")
         shown = page_row(row, self._by, self.graders, self.checks)
         self.records += 1
         self.statuses[shown.status] += 1
@@ -116,7 +116,7 @@ class Overview:
         reasons = outcomes(ungraded=summary.ungraded, grader_errors=summary.grader_errors).strip(" ()")
         ungraded = summary.ungraded + summary.grader_errors
         if summary.labelled:
-            yield tile("By a person", whole(summary.labelled), f"{summary.overruled:,} against the graders")
+            yield tile("By a person", whole(summary.labelled), f"{summary.overruled:,} overrule the graders")
         yield tile("Ungraded", whole(ungraded), reasons or f"every {noun} has a grade")
         yield tokens_tile(summary)
         if (cost := summary.measured[COST]).count:

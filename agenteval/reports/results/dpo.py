@@ -18,11 +18,11 @@ from agenteval.streams.text import counted
 from agenteval.wire.records import Record
 from agenteval.wire.row import ERROR, FAIL, PASS, RowWithSteps
 
-OTHER_PROMPT = "to another prompt in the other file"
-SAME = "with the same answer on both sides: the grader passed it once and once not"
-NOTHING = "no prompt has both an answer that passed and one that did not: there is no pair to write"
-OTHER_TURNS = "with other turns before the last one, which OpenAI's API does not take"
-ONE_ANSWER = "results have one answer per prompt, a pair needs two: give trials, or another run with --against FILE"
+OTHER_PROMPT = "whose prompt differs in the other file"
+SAME = "with the same answer on both sides, passed once and not the other time"
+NOTHING = "no prompt has both an answer that passed and one that did not: there are no pairs to write"
+OTHER_TURNS = "with different turns before the last one, which OpenAI's API does not accept"
+ONE_ANSWER = "results have one answer per prompt, and a pair needs two: give trials, or another run with --against FILE"
 
 
 def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""html: a page to look through the results or trials: overview, table, every step; one file"""
+"""html: a page for browsing results or trials: overview, table, every step; one file"""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
@@ -90,11 +90,11 @@ class GivenLabels:
     def left_out(self) -> str | None:
         """Says how many labels are not shown, and why; None if all are."""
         counts = [
-            (len(self._seen) - len(self.used), "for another output than the record has"),
+            (len(self._seen) - len(self.used), "for a different output than the record's"),
             (len(self._labels) - len(self._seen), "for an id that is not among the records"),
         ]
         parts = ", ".join(f"{count:,} {why}" for count, why in counts if count)
-        return f"labels that the page does not show: {parts}" if parts else None
+        return f"labels not shown on the page: {parts}" if parts else None
 
 
 def _without_trajectories(line: bytes) -> bytes:

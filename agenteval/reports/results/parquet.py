@@ -61,7 +61,7 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise MissingExtra("-f parquet needs the package pyarrow", "parquet") from None
+        raise MissingExtra("-f parquet needs the pyarrow package", "parquet") from None
     types = {TEXT: pyarrow.string(), TEXTS: pyarrow.list_(pyarrow.string()), FLAG: pyarrow.bool_()}
     types |= {WHOLE: pyarrow.int64(), NUMBER: pyarrow.float64(), TIME: pyarrow.timestamp("ms", tz="UTC")}
     columns = COLUMNS | {"category": (TEXT, lambda answer: group_name(answer.row.metadata, context.by) or None)}

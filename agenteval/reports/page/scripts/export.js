@@ -15,7 +15,7 @@ async function listedLines(page) {
 
 async function copyListed(page, from) {
   const text = (await listedLines(page)).map((line) => `${line}\n`).join('');
-  if (text.length > MOST_COPIED) notice(`${sizeText(text.length)} are too much to copy: download them.`);
+  if (text.length > MOST_COPIED) notice(`${sizeText(text.length)} is too much to copy: download it instead.`);
   else await copyText(text, from);
 }
 

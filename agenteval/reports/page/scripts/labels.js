@@ -3,7 +3,7 @@
 
 const LABEL_NAMES = { pass: '✓ Pass', fail: '✗ Fail', unsure: '? Unsure' };
 const LABEL_VALUES = { pass: true, fail: false, unsure: null };
-const LABEL_FILTERS = [['pass', '✓ pass'], ['fail', '✗ fail'], ['unsure', '? unsure'], ['disagree', '≠ against the grader'], ['none', '– no label']];
+const LABEL_FILTERS = [['pass', '✓ pass'], ['fail', '✗ fail'], ['unsure', '? unsure'], ['disagree', '≠ disagrees with the grader'], ['none', '– no label']];
 const REVEALING = ['status', 'marks', 'score', 'preview']; // columns that tell the verdict
 
 function labelWord(label) {
@@ -43,7 +43,7 @@ class LabelStore {
     try {
       localStorage.setItem(this.key, JSON.stringify(Object.fromEntries(this.own)));
     } catch {
-      notice('This browser keeps no labels of this page: download them before you close it.');
+      notice('This browser does not save labels for this page: download them before you close it.');
     }
   }
 

@@ -148,7 +148,7 @@ class Page {
   // What the table says where it lists nothing.
   nothingListed() {
     const { noun, listed } = this.data;
-    if (!listed) return el('p', { text: this.data.records ? `No ${noun} is listed in this page.` : `The file has no ${noun}s.` });
+    if (!listed) return el('p', { text: this.data.records ? `No ${noun} is listed on this page.` : `The file has no ${noun}s.` });
     if (!this.deepFound.done) return el('p', { text: 'Searching the steps…' });
     const deep = this.view.filter.has('q') && !this.view.filter.has('deep') && this.data.trajectories;
     return [
@@ -299,7 +299,7 @@ class Page {
     this.panel.hidden = false;
     if (!wanted) {
       this.opened = null;
-      this.panel.replaceChildren(this.panelHead(null), el('p', { class: 'notice' }, 'No record with the id ', el('code', { text: clip(id, 300) }), this.rows.length < this.data.listed ? '; the page is still loading.' : ' is listed in this page.'));
+      this.panel.replaceChildren(this.panelHead(null), el('p', { class: 'notice' }, 'No record with the id ', el('code', { text: clip(id, 300) }), this.rows.length < this.data.listed ? '; the page is still loading.' : ' is listed on this page.'));
       return;
     }
     if (wanted === before) {
@@ -353,7 +353,7 @@ class Page {
   async recordBody(row) {
     try {
       const line = await this.records.line(row.index);
-      if (line === null) return [el('p', { class: 'notice', text: 'This record is listed, but its content did not fit in the page. A page of fewer records has room for it.' })];
+      if (line === null) return [el('p', { class: 'notice', text: 'This record is listed, but its contents did not fit on the page. A page with fewer records has room for it.' })];
       const record = JSON.parse(line);
       return RECORD_BODIES[this.data.kind](record, line, row, this);
     } catch (error) {
@@ -371,7 +371,7 @@ class Page {
     const raw = button('Raw text', () => {
       showRawProse(!rawProse());
       raw.setAttribute('aria-pressed', String(rawProse()));
-    }, { class: 'small', 'aria-pressed': String(rawProse()), title: 'Show Markdown as it was written: r' });
+    }, { class: 'small', 'aria-pressed': String(rawProse()), title: 'Show the Markdown source: r' });
     raw.id = 'raw-text';
     const wide = button('Widen', () => document.body.classList.toggle('wide'), { class: 'small wide-only' });
     return el('div', { class: 'record-head' },
@@ -433,25 +433,25 @@ class Page {
     const copy = button('Copy', () => copyListed(this, copy), { class: 'small', title: 'Copy the records that are listed, as JSON Lines' });
     const save = button('Download', () => downloadListed(this), { class: 'small', title: 'Download the records that are listed, as JSON Lines' });
     if (!this.labels) return [columnMenu(this), copy, save];
-    this.labelButton = button('Label records', () => this.label(!this.labelling), { class: 'small', 'aria-pressed': 'false', title: 'Say of each record whether it passes, without seeing the graders’ verdict first' });
+    this.labelButton = button('Label records', () => this.label(!this.labelling), { class: 'small', 'aria-pressed': 'false', title: 'Decide for each record whether it passes, without seeing the graders’ verdict first' });
     this.saveLabels = button(`Download ${plural(this.labels.size, 'label')}`, () => download('labels.jsonl', this.labels.lines()), { class: 'small', hidden: !this.labels.size, title: 'labels.jsonl, for ae-calibrate --labels and ae-grade --labels' });
     return [this.labelButton, this.saveLabels, columnMenu(this), copy, save];
   }
 
   async showLimits() {
     const { records, listed, trajectories, noun } = this.data;
-    if (listed < records) notice(`The table lists the first ${wholeText(listed)} of ${plural(records, noun)}; the figures are over all of them.`);
-    if (!trajectories) notice('The steps of the agents are not in this page (--no-trajectories).');
+    if (listed < records) notice(`The table lists the first ${wholeText(listed)} of ${plural(records, noun)}; the figures cover all of them.`);
+    if (!trajectories) notice('The agents’ steps are not on this page (--no-trajectories).');
     await pageLoaded;
     const leftOut = JSON.parse(document.getElementById('left-out').textContent);
-    if (leftOut) notice(`The page is full: ${plural(leftOut, noun)} at the end of the table cannot be opened in it. ${this.data.kind === 'comparison' ? 'Compare fewer prompts at a time' : 'ae-format --limit N or --no-trajectories makes a smaller page'}.`);
+    if (leftOut) notice(`The page is full: ${plural(leftOut, noun)} at the end of the table cannot be opened. ${this.data.kind === 'comparison' ? 'Compare fewer prompts at a time' : 'ae-format --limit N or --no-trajectories makes a smaller page'}.`);
   }
 }
 
 const RECORD_BODIES = { results: resultBody, trials: trialsBody, comparison: comparisonBody };
 
 if (typeof DecompressionStream === 'undefined') {
-  notice('This browser cannot unpack the data of the page; use one from 2023 or later.');
+  notice('This browser cannot unpack the page’s data; use one from 2023 or later.');
 } else {
   new Page(JSON.parse(document.getElementById('overview').textContent)).start();
 }

@@ -30,7 +30,7 @@ function placesCard({ headline, measure, titles, rows, values, scale, estimated,
     cells.splice(drawn < 0 ? cells.length : drawn, 0, el('td', { class: 'drawn' }, line));
     return el('tr', null, cells);
   });
-  const notes = [`Rank: the places that the verdicts, adjusted for ${plural(pairs, 'pair')} (Holm), leave open. Cost: mean of a ${of}.`, estimated && '* estimated by the list price of the model, not a bill.'].filter(Boolean);
+  const notes = [`Rank: the range that the verdicts leave open, adjusted for ${plural(pairs, 'pair')} (Holm). Cost: mean per ${of}.`, estimated && '* estimated at list prices, not billed.'].filter(Boolean);
   return el('section', { class: 'card places' }, el('h2', { text: `Ranking by ${measure[0].toLowerCase()}${measure.slice(1)}` }), el('p', { class: 'outcome', text: `${headline}.` }),
     scrolling('Ranking', el('table', { class: 'plain' }, el('thead', null, el('tr', null, heads)), el('tbody', null, lines))), el('p', { class: 'note', text: notes.join(' ') }));
 }
@@ -42,10 +42,10 @@ function scrolling(name, table) {
 function frontCard({ front, shapes, size, measure }) {
   if (!front) return null;
   const drawn = shapes.map(([tag, attributes, text, title]) => svg(tag, { ...attributes, text: title ? null : text }, title ? svg('title', { text: title }) : null, title ? text : null));
-  const words = `${measure} against ${front.against}; on the front, which no run beats in both: ${front.runs.join(', ')}.`;
+  const words = `${measure} against ${front.against}; on the Pareto front (no other run is better in both): ${front.runs.join(', ')}.`;
   return el('section', { class: 'card front' }, el('h2', { text: `Quality and ${front.against}` }),
     svg('svg', { viewBox: `0 0 ${size[0]} ${size[1]}`, role: 'img', 'aria-label': words, class: 'plot front-plot' }, drawn),
-    el('p', { class: 'note', text: 'Dashed: the front, on which no other run is as good for as little. Lines: 95% intervals.' }));
+    el('p', { class: 'note', text: 'Dashed: the Pareto front; no other run is better in both. Whiskers: 95% intervals.' }));
 }
 
 // --- each against each ---

@@ -113,8 +113,8 @@ function verdictItem(name, verdict) {
 // What a person has decided over the graders, with ae-grade --labels.
 function humanItem(human) {
   const said = human.overrules !== null && typeof human.overrules === 'object' ? human.overrules : null;
-  const before = said && (typeof said.graderError === 'string' ? `the grader had erred: ${said.graderError}`
-    : typeof said.pass === 'boolean' ? `the graders had said ${said.pass ? 'pass' : 'fail'}${isNumber(said.score) ? ` (${scoreText(said.score)})` : ''}${said.reasoning ? `: ${said.reasoning}` : ''}` : 'it had no verdict');
+  const before = said && (typeof said.graderError === 'string' ? `the grader erred: ${said.graderError}`
+    : typeof said.pass === 'boolean' ? `the graders said ${said.pass ? 'pass' : 'fail'}${isNumber(said.score) ? ` (${scoreText(said.score)})` : ''}${said.reasoning ? `: ${said.reasoning}` : ''}` : 'it had no verdict');
   return el('li', { class: `verdict human ${human.pass ? 'pass' : 'fail'}` },
     el('div', { class: 'verdict-head' }, statusBadge(human.pass ? 'pass' : 'fail'), el('b', { text: 'a person' }), said && el('span', { class: 'tag', text: 'overrules the graders' })),
     human.note && proseBlock(String(human.note)),
