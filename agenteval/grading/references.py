@@ -24,4 +24,5 @@ def has_reference(prompt: Record) -> bool:
 
 def not_validated(count: int) -> str:
     """Returns what to say about so many prompts that have none."""
-    return f"{counted(count, 'prompt')} {'has' if count == 1 else 'have'} no reference: not validated"
+    has, was = ("has", "was") if count == 1 else ("have", "were")
+    return f"{counted(count, 'prompt')} {has} no reference, and {was} not validated"

@@ -40,7 +40,7 @@ PROMPTS = [{"id": f"p{number}", "input": f"question {number}", "hint": "question
     [
         ([], "give a filter after --"),
         (["--", "ae-run", "-o", "x"], "-o after -- would act on the nodes: put it before --"),
-        (["--", "ae-run", "--shard=1/2"], "ae-ray shares the records out"),
+        (["--", "ae-run", "--shard=1/2"], "ae-ray distributes the records itself"),
         (
             ["--", "ae-run", "prompts.jsonl", "--shell", "true"],
             "ae-run gets its prompts from ae-ray: give the file before",

@@ -177,7 +177,7 @@ def read_archive(path: str, refusals: Refusals) -> Iterator[Record]:
         try:
             archive = zipfile.ZipFile(file)
         except zipfile.BadZipFile as error:
-            raise UserError(f"{path}: the archive is broken or not whole: {one_line(str(error), 200)}") from None
+            raise UserError(f"{path}: the archive is damaged or incomplete: {one_line(str(error), 200)}") from None
         names = archive.namelist()
         header = next((name for name in HEADERS if name in names), None)
         if header is None:

@@ -278,7 +278,10 @@ def check_command(command: list[str] | None) -> list[str]:
         if word == "--strict" and command[0] not in AGENT_TOOLS:
             raise UserError(f"--strict of {command[0]} would stop one node, not the run: leave it out")
         if word.partition("=")[0] == "--shard":
-            raise UserError("--shard is for machines that know nothing of each other; ae-ray shares the records out")
+            raise UserError(
+                "--shard is for machines that do not know of each other; leave it out, ae-ray distributes the "
+                "records itself"
+            )
         if word.partition("=")[0] in ours:
             raise UserError(f"{word.partition('=')[0]} after -- would act on the nodes: put it before --")
     return command
