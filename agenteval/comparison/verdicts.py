@@ -79,7 +79,7 @@ def ranking_headline(runs: Sequence[RankedRun], front: Front | None) -> str:
         sentences[0] += " than the other" if len(first) == 2 else " than another of them"
     sentences += [f"{last[0]} is last"] if last else []
     if front and (beaten := [one for one in front.amounts if one not in front.runs]):
-        sentences.append(f"neither better nor {LESS[front.against]} than some other run: {listed(beaten)}")
+        sentences.append(f"neither better nor {LESS[front.against]} than another run: {listed(beaten)}")
     return "; ".join(sentences)
 
 
@@ -288,10 +288,7 @@ def too_little(pair: Pair, graded: int, report: Report, share: float) -> str:
     fewest, units = fewest_prompts(len(report.statistics.pairs)), min(pair.n, report.meta.clusters or pair.n)
     if units < fewest:
         noun = "cluster" if units < pair.n else "prompt"
-        return (
-            f"{start}: {counted(units, noun)} cannot show a difference, even if all change; at least "
-            f"{fewest} are needed"
-        )
+        return f"{start}: {counted(units, noun)} cannot show a difference, even if all change; {fewest} are needed"
     return ""
 
 

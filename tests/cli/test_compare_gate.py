@@ -42,7 +42,7 @@ NOT_COMPARABLE: dict[str, tuple[list[Json], list[Json], str]] = {
     "a few": (
         BASELINE[:4],
         BASELINE[:4],
-        "now cannot be compared with before: 4 prompts cannot show a difference, even if all change; at least 5",
+        "now cannot be compared with before: 4 prompts cannot show a difference, even if all change; 5 are needed",
     ),
     "no baseline": ([], BASELINE, "now cannot be compared with before: no prompt of before is graded"),
 }

@@ -97,7 +97,7 @@ def test_three_runs_on_a_narrow_terminal(runs: Path) -> None:
     plain = shown("old.jsonl", "new.jsonl", "same.jsonl", cwd=runs, columns=40)
     assert " ".join(plain.split()).startswith(
         "old and same lead: neither is shown to be better than the other; new is last; "
-        "neither better nor cheaper than some other run: same and new."
+        "neither better nor cheaper than another run: same and new."
     )
     assert "no longer" not in plain and "now" not in plain and "lost" not in plain
     assert re.search(r"^1  1–2   old +90\.0% ", plain, re.M) and re.search(r"^3  3     new +40\.0% ", plain, re.M)

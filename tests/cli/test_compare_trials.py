@@ -314,7 +314,7 @@ def test_trials_from_a_pipe_are_recognised(two: Path) -> None:
         ({"id": "p9", "k": 1, "trials": [{"pass": "yes"}]}, '"trials[0].pass" must be'),
         ({"id": "p9", "k": 1, "trials": [{"pass": True, "score": 7}]}, "got 7"),
         ({"id": "p9", "k": 1, "trials": [], "passAtK": 2}, '"passAtK" must be'),
-        ({"id": "p0", "k": 1, "trials": []}, '"id" p0 is there twice'),
+        ({"id": "p0", "k": 1, "trials": []}, 'duplicate "id" p0'),
     ],
 )
 def test_a_bad_record_costs_itself(two: Path, line: Json, said: str) -> None:

@@ -52,7 +52,7 @@ def test_ae_compare_names_another_kind_once(record: Record, says: str, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("record", "says"), [(RESULT, "holds results"), (PROMPT, "contains prompts"), (TRIALS, "trials")]
+    ("record", "says"), [(RESULT, "contains results"), (PROMPT, "contains prompts"), (TRIALS, "trials")]
 )
 def test_ae_extract_names_another_kind_once(record: Record, says: str, tmp_path: Path) -> None:
     (tmp_path / "old").write_text("precious")

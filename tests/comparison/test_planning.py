@@ -151,7 +151,7 @@ def test_from_pilots(tmp_path: Path) -> None:
     first, second = found["pilots"]
     assert (first["prompts"], first["trials"], second["prompts"], second["trials"]) == (4, 7, 3, 5)
     assert second["passRate"] == pytest.approx(1 / 3), "a trial whose agent failed did not pass"
-    assert "new.jsonl:4: " in done.stderr and "twice" in done.stderr
+    assert "new.jsonl:4: " in done.stderr and "duplicate" in done.stderr
     assert found["available"] == 4 and "detectable" not in found["options"][0], "4 prompts show nothing"
     assert found["options"][0]["promptsRange"][0] < found["options"][0]["prompts"]
 

@@ -101,7 +101,7 @@ def test_named_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_two_runs_of_one_label_are_refused() -> None:
-    with pytest.raises(UserError, match="called a too"):
+    with pytest.raises(UserError, match="also called a"):
         label_runs([NamedRun("a", "x.jsonl"), NamedRun(None, "a.jsonl")])
 
 

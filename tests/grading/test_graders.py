@@ -396,7 +396,11 @@ def test_git_before_the_first_commit(tmp_path: Path) -> None:
 def test_git_without_a_repository(where: str, tmp_path: Path) -> None:
     place = {"no repository": tmp_path, "no directory": tmp_path / "nowhere", "no cwd": None}[where]
     answer = look(place, code=1)
-    says = {"no repository": "not a git repository", "no directory": "nowhere is gone", "no cwd": '"cwd" is missing'}
+    says = {
+        "no repository": "not a git repository",
+        "no directory": "nowhere no longer exists",
+        "no cwd": '"cwd" is missing',
+    }
     assert set(answer) == {"error"} and says[where] in answer["error"]
 
 

@@ -116,7 +116,7 @@ def test_unknown_limits_do_not_pass() -> None:
     ("checks", "named"),
     [
         (None, 'no "checks"'),
-        ([], "not empty"),
+        ([], "non-empty"),
         ([{"value": "x"}], '"type"'),
         ([{"type": "contain", "value": "x"}], "did you mean contains"),
         ([{"type": "contains"}], '"value" is missing'),

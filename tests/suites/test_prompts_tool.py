@@ -221,7 +221,7 @@ def test_the_reward_of_a_harbor_task_decides(tmp_path: Path) -> None:
     assert graded[1]["outcome"]["checks"][0]["reason"] == "the reward is 0"
     write(tmp_path / "hello" / "tests" / "test.sh", "echo oops; exit 3\n")
     failed = run("ae-grade", "-g", "ae-grader-checks", stdin=jsonl(records[0])).expect(1).records[0]
-    assert failed["graderError"] == "test.sh wrote no reward; it exits with 3: oops" and "score" not in failed
+    assert failed["graderError"] == "test.sh wrote no reward; it exited with code 3: oops" and "score" not in failed
 
 
 # Behaves like podman as far as it is asked here, but runs what it is to run on this machine, with the directories that
@@ -327,7 +327,7 @@ def test_a_row_that_is_wrong_costs_only_itself(tmp_path: Path) -> None:
         (3, "',' expected"),
         (5, "max-tokens: 'many' is not a number"),
         (6, "',' exp"),
-        (7, "'more' is in"),
+        (7, "'more' is not in"),
     ):
         assert f"q.csv:{line}: {reason}" in said
     assert "1 of 2 prompts have no id" in said
@@ -398,7 +398,7 @@ def test_the_example_with_checks(tmp_path: Path) -> None:
     assert {one["id"] for one in done.records if not one["score"]["pass"]} == {"capital", "river"}
     single = run("ae-capture", "-p", "say it", "--simple", "echo {}").expect(0).records
     assert [(one["id"], one["input"], one["output"]) for one in single] == [("prompt", "say it", "say it")]
-    run("ae-capture", "-p", "x", "f.jsonl", "--simple", "echo {}").expect(2).says("-p beside f.jsonl")
+    run("ae-capture", "-p", "x", "f.jsonl", "--simple", "echo {}").expect(2).says("-p and f.jsonl exclude")
 
 
 @pytest.mark.parametrize(

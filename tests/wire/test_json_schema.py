@@ -199,7 +199,7 @@ def test_refuses_what_the_reader_refuses_and_nothing_else(kind: type[msgspec.Str
 
 BEYOND = re.compile(
     "is not a regular|matches the empty|has no group|in numbers too|already holds what|not a placeholder|may be "
-    "used only|has no effect"
+    "used only|has no effect|no log format"
 )
 BEYOND_A_SCHEMA = {
     "outputEvents[0].match may have [*] in only one condition",
@@ -499,8 +499,8 @@ def test_all_and_one_give_the_same(tmp_path: Path) -> None:
         ("captureresult", "CaptureResult"),
         ("Prompt", "PromptInput"),
         ("Trial", "TrialResult"),
-        ("zzz", "there are PromptInput, "),
-        ("", "there are PromptInput, "),
+        ("zzz", "choose from PromptInput, "),
+        ("", "choose from PromptInput, "),
     ],
 )
 def test_unknown_name_shows_close_ones(name: str, close: str, tmp_path: Path) -> None:

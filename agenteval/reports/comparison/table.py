@@ -125,7 +125,7 @@ def ranking_lines(report: Report, ranking: RunRanking, context: ReportContext) -
     lines += ["", *matrix_lines(report, ranking, context)]
     lines += ["", *strip_lines(ranking, context)]
     adjusted = f"Verdicts are adjusted for {counted(len(report.statistics.pairs), 'pair')} (Holm). "
-    return [*lines, "", *wrap(f"{adjusted}For two runs in full: --pair A B.", context.width)]
+    return [*lines, "", *wrap(f"{adjusted}Two runs in full: --pair A B.", context.width)]
 
 
 def place_lines(ranking: RunRanking, context: ReportContext) -> list[str]:
@@ -194,9 +194,7 @@ def matrix_lines(report: Report, ranking: RunRanking, context: ReportContext) ->
         MIN_NAME, min(max(width(_name(run)) for run in runs), context.width - number - 2 - len(runs) * (size + 1))
     )
     shown = max(1, min(len(runs), (context.width - number - 1 - names) // (size + 1)))
-    title = (
-        f"Each against each: points of {ranking.measure.lower()}, row minus column; * marks a difference that is shown."
-    )
+    title = f"Each against each: points of {ranking.measure.lower()}, row minus column; * where shown."
     lines = [paint(line, BOLD, context.color) for line in wrap(title, context.width)]
     lines.append(" " * (number + 1 + names) + "".join(f" {at:>{size}}" for at in range(1, shown + 1)))
     for at, row in enumerate(runs, 1):
@@ -243,7 +241,7 @@ def strip_lines(ranking: RunRanking, context: ReportContext) -> list[str]:
         lines.append(f"{at:>{number}} {pad(clip(_name(one.run), names), names)}  {line}")
     never, always = (sum(prompt.pass_rate == rate for prompt in graded) for rate in (0, 1))
     telling = first_few([one_line(prompt.id, 40) for prompt in separating(ranking, IDS_NAMED)], IDS_NAMED)
-    text = f"{never:,} pass in no run, {always:,} in all runs" + (
+    text = f"{never:,} pass in no run, {always:,} in all" + (
         f"; these separate the runs most: {telling}" if telling else ""
     )
     return [*lines, *wrap(f"{text}.", context.width)]
