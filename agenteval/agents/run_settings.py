@@ -112,17 +112,17 @@ def agent_of(settings: RunSettings, say: Callable[[str], None], *, elsewhere: bo
     named = [option for option, value in options.items() if value is not None]
     if len(named) != 1:
         given = " and ".join(named) or "none"
-        raise UserError(
-            f"name one agent with -s SCHEMA, --simple, --shell or -- CMD; given: {given} (--help shows how)"
-        )
+        raise UserError(f"name one agent with -s SCHEMA, --simple, --shell or -- CMD; given: {given} (see --help)")
     if settings.agent_arg and settings.schema is None:
-        raise UserError("--agent-arg is for -s SCHEMA; put the argument into the command of --simple, --shell or --")
+        raise UserError(
+            "--agent-arg needs -s SCHEMA; otherwise put the argument into the command of --simple, --shell or --"
+        )
     if settings.command is not None:
         return AcpAgent(settings.command, find, deny=settings.deny_permissions, files=not settings.no_acp_fs)
     if settings.deny_permissions:
-        raise UserError("--deny-permissions is for an agent that asks for permission: for -- CMD")
+        raise UserError("--deny-permissions needs an agent that asks for permission: -- CMD")
     if settings.no_acp_fs:
-        raise UserError("--no-acp-fs is for an agent that speaks the Agent Client Protocol: for -- CMD")
+        raise UserError("--no-acp-fs needs an agent that speaks the Agent Client Protocol: -- CMD")
     if settings.schema is not None:
         return SchemaAgent(load_adapter(settings.schema), settings.agent_arg, find)
     if settings.simple is not None:
@@ -189,7 +189,7 @@ def sandbox_asked_for(
         for file in filter(None, (prompts, settings.output)):
             if file != "-" and is_below(os.path.realpath(file), os.path.realpath(cwd)):
                 raise UserError(
-                    f"--sandbox: agents could read {file}, which is in their directory: use --workspace-dir"
+                    f"--sandbox: agents could read {file}, which is in their directory; use --workspace-dir"
                 )
     net = settings.sandbox_net or "host"  # most agents ask a model
     sandbox = find_sandbox(settings.sandbox, net, settings.sandbox_image, read=settings.sandbox_read)
