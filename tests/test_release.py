@@ -201,7 +201,7 @@ def test_man_finds_and_shows_it(release: Release) -> None:
     text = re.sub(r".\x08", "", shown.expect(0).stdout)
     assert re.search(r"^NAME\n +ae-run - run each prompt", text, re.MULTILINE), text
     assert "ae-run prompts.jsonl -s claude -j 4 --workspace-dir ws -o raw.jsonl --resume\n" in text
-    assert re.search(r"^ +-j, --concurrency N\n +Agents at a time", text, re.MULTILINE)
+    assert re.search(r"^ +-j, --concurrency N\n +Maximum number of agents at a time", text, re.MULTILINE)
 
 
 @pytest.mark.skipif(GROFF is None, reason="groff is not on PATH")

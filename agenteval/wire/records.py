@@ -40,8 +40,7 @@ class PromptWorkspace(Wire):
     template: Annotated[str, Meta(min_length=1)] | None = None
     """A directory, from that of the prompts file, or a git repository; without one that of --workspace-template."""
     git: bool | None = None
-    """Whether it becomes a git repository of one commit, as with --workspace-git;
-    `sandbox` if it ran behind a wall (--sandbox)."""
+    """Whether it becomes a git repository of one commit, as with --workspace-git."""
     setup: Annotated[str, Meta(min_length=1)] | None = None
     """A command for sh that runs there before the agent and outside its time; AE_ID names the prompt, AE_PROMPTS the
     directory of the prompts file. If it fails, the record has `errors`."""

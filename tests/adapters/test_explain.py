@@ -418,7 +418,9 @@ def test_it_reads_as_ae_extract_does(agent: str, case: str) -> None:
 
 def test_a_schema_that_fits_nothing_is_reported(tmp_path: Path) -> None:
     raw = {"id": "a", "input": "x", "rawLines": ['{"kind":"other"}'], "timing": {"start": 0, "end": 1, "total": 1}}
-    run("ae-extract", "-s", "claude", stdin=jsonl(raw, raw), cwd=tmp_path).expect(0).says("takes nothing", "--explain")
+    run("ae-extract", "-s", "claude", stdin=jsonl(raw, raw), cwd=tmp_path).expect(0).says(
+        "matches nothing", "--explain"
+    )
     good = {**raw, "rawLines": ['{"type":"result","result":"yes"}']}
     for records in ((raw, good), (good, raw), ({**raw, "rawLines": []},), ()):
         run("ae-extract", "-s", "claude", stdin=jsonl(*records), cwd=tmp_path).expect(0, stderr="")

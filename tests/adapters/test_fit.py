@@ -58,7 +58,7 @@ def test_one_warning_after_the_first_records(
         seen = seen or (number if said else None)
     fit.finish()
     assert (seen or ("the end" if said else None)) == warned_after
-    assert len(said) <= 1 and all("the schema claude takes nothing" in line for line in said)
+    assert len(said) <= 1 and all("the schema claude matches nothing" in line for line in said)
 
 
 def wait_for_warning(tool: Running) -> str:
@@ -82,7 +82,7 @@ def test_capture_and_trials_warn_during_the_run(tool: str, tmp_path: Path) -> No
     with Running(tool, *options, "--shell", agent, "--extract", "codex", cwd=tmp_path) as running:
         running.feed(*({"id": f"p{n}", "input": "x"} for n in range(3)))
         line = wait_for_warning(running)
-        assert "the schema codex takes nothing" in line and "match them: claude" in line, line
+        assert "the schema codex matches nothing" in line and "match them: claude" in line, line
         assert running.end().err == b"", "one warning only"
 
 

@@ -368,7 +368,7 @@ def test_which_sessions(tmp_path: Path) -> None:
     assert ids("--min-turns", "2") == ["b"]
     assert ids("--since", "2026-11-01", "--cwd", str(work)) == ["b"]
     run("ae-import", "claude", "--since", "yesterday", cwd=tmp_path).expect(2).says("is not a date")
-    run("ae-import", "claude", cwd=tmp_path).expect(2).says("no sessions of claude there")
+    run("ae-import", "claude", cwd=tmp_path).expect(2).says("contains no sessions of claude")
     run("ae-import", "cluade", cwd=tmp_path).expect(2).says("did you mean claude")
 
 

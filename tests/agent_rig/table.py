@@ -10,7 +10,7 @@ from typing import NamedTuple
 PASS = "pass"
 NOT_RUN = "not run"
 VARIANTS = "poisoned"  # the first scenario of the second table
-REFUSED = re.compile(r"it refuses (\S+) of the adapter")
+REFUSED = re.compile(r"it (?:refuses|does not accept) (\S+) (?:of|from) the adapter")
 INTRO = """\
 # Adapters tested with the real agents
 

@@ -143,9 +143,9 @@ ENDINGS: dict[str, tuple[list[Any], str]] = {
         "session/prompt failed: Internal error: no model (code -32603)",
     ),
     "no error object": ([["fail", "boom"]], 'session/prompt failed: "boom"'),
-    "refusal": ([["answer", {"stopReason": "refusal"}]], "refuses to go on (stopReason refusal)"),
+    "refusal": ([["answer", {"stopReason": "refusal"}]], "refused to continue (stopReason refusal)"),
     "cancelled": ([["answer", {"stopReason": "cancelled"}]], "as cancelled, although it was not asked to"),
-    "max_tokens": ([["answer", {"stopReason": "max_tokens"}]], "limit of tokens"),
+    "max_tokens": ([["answer", {"stopReason": "max_tokens"}]], "token limit"),
     "max_turn_requests": ([["answer", {"stopReason": "max_turn_requests"}]], "limit of model requests"),
     "crash": (
         [["message", "half"], ["stderr", "first\nthe reason\n"], ["exit", 7]],

@@ -252,9 +252,9 @@ def test_templates_and_places_that_are_refused(tmp_path: Path) -> None:
     (tmp_path / "broken" / ".git").write_text("gitdir: /nowhere/at/all\n")
     (tmp_path / "inside").symlink_to("ws/prompt-a")
     for place, template, message in (
-        ("ws", "ws/prompt-a", "may replace"),
-        ("ws", "inside", "may replace"),
-        ("ws", f"file://{precious.parent}", "may replace"),
+        ("ws", "ws/prompt-a", "is itself a workspace"),
+        ("ws", "inside", "is itself a workspace"),
+        ("ws", f"file://{precious.parent}", "is itself a workspace"),
         ("alias/ws", "real", "contains the workspace directory"),
         ("other", "broken", "no repository"),
         ("", "real", "--workspace-dir"),

@@ -82,4 +82,4 @@ def test_an_unknown_name() -> None:
         done = run("ae-adapters", typed).expect(2)
         assert done.stdout == ""
         assert done.stderr.startswith(f'ae-adapters: no adapter is named "{typed}"; did you mean {close}'), done
-    run("ae-adapters", "").expect(2).says("there are acp, aider, claude")
+    run("ae-adapters", "").expect(2).says("choose from acp, aider, claude")

@@ -62,7 +62,7 @@ def test_bad_lines_cost_only_themselves(tmp_path: Path, options: list[str]) -> N
 
 def test_a_schema_that_takes_nothing_is_reported_once(tmp_path: Path) -> None:
     done = run("ae-extract", large(tmp_path / "raw.jsonl", count=50), "-s", "codex").expect(0)
-    assert len(done.records) == 50 and done.stderr.count("takes nothing") == 1
+    assert len(done.records) == 50 and done.stderr.count("matches nothing") == 1
 
 
 def test_a_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:

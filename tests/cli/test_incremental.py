@@ -338,7 +338,7 @@ def test_an_output_with_records_is_not_replaced_unasked(tool: str, folder: Path)
     assert len(read(folder / "out")) == 3
     result: Record = {"id": "a", "input": "x", "output": "x", "trajectory": []}
     other = write(folder / "other", result if tool == "ae-trials" else {"id": "a", "k": 2, "trials": []})
-    start(tool, folder, "-o", other, "--append").expect(2).says("other: holds", f"give {tool} another file")
+    start(tool, folder, "-o", other, "--append").expect(2).says("other: contains", f"give {tool} another file")
     (folder / "out").write_bytes(b"")
     start(tool, folder).expect(0)
 

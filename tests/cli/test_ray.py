@@ -269,7 +269,7 @@ def test_filters_answer_in_batches(tmp_path: Path) -> None:
     write(tmp_path / "references.jsonl", PROMPTS[0], {**PROMPTS[1], "reference": "a question"})
     validate = ("references.jsonl", "--", "ae-validate-refs", "-g", "ae-grader-hint")
     done = simulated("a,b", *validate, cwd=tmp_path).expect(
-        0, stderr="ae-ray: 1 prompt has no reference: not validated\n"
+        0, stderr="ae-ray: 1 prompt has no reference, and was not validated\n"
     )
     assert done.ids == ["p1"] and done.records[0]["pass"], done
 

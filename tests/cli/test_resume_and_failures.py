@@ -83,7 +83,7 @@ def test_a_file_of_another_kind_is_refused(tool: str, tmp_path: Path) -> None:
         if name == writes or (tool, name) == ("ae-grade", "trials"):
             done.expect(0).says("out: 1 ")
             continue
-        done.expect(2).says(f"out: holds {name}", f"give {tool} another file")
+        done.expect(2).says(f"out: contains {name}", f"give {tool} another file")
         assert (tmp_path / "out").read_bytes() == before, done
 
 

@@ -324,7 +324,9 @@ def test_a_clone_that_fails_is_no_failure_of_the_agent(tmp_path: Path) -> None:
     args = ("--workspace-dir", "ws", "--workspace-template", f"file://{bare}")
     done = shell(line, *args, stdin=prompts("break", "x", "y"), cwd=tmp_path).expect(1)
     assert len(done.records) == 1 and "errors" not in done.records[0]
-    assert "b: not run, because its workspace cannot be made" in done.messages[0] and "repository" in done.messages[0]
+    assert (
+        "b: not run, because its workspace cannot be created" in done.messages[0] and "repository" in done.messages[0]
+    )
     assert "2 were not run" in done.messages[-1]
     (tmp_path / "bare.git.away").rename(bare)
     done = shell(line, *args, stdin=prompts("break", *"abcdefg"), cwd=tmp_path).expect(1)
@@ -357,7 +359,7 @@ def test_a_directory_that_the_user_made_is_kept_and_used(tmp_path: Path) -> None
     args = ("--workspace-dir", "ws", "--workspace-template", "template")
     done = shell("ls -A; touch made", *args, stdin=prompts("x", "y"), cwd=tmp_path).expect(0)
     assert [record["rawLines"] for record in done.records] == [["fixture"], ["file"]], done
-    done.says("prompt-a was there", "--workspace-template", "--fresh-workspaces")
+    done.says("prompt-a already exists", "--workspace-template", "--fresh-workspaces")
     done = shell("ls -A", *args, "--keep-workspaces", "none", stdin=prompts("x", "y"), cwd=tmp_path).expect(0)
     assert [record["rawLines"] for record in done.records] == [["fixture", "made"], ["file"]], done
     assert fixture.read_text() == "mine\n"
@@ -495,7 +497,7 @@ def test_two_tools_on_one_file(option: str | None, tmp_path: Path) -> None:
         first.feed({"id": "first", "input": "x"})
         until(lambda: out.exists() and out.stat().st_size > 0, "the first writes")
         second = shell("touch ran", "-o", out, *([option] if option else []), stdin=prompts("x"), cwd=tmp_path)
-        second.expect(2).says(str(out), "another tool is writing" if option else "holds records")
+        second.expect(2).says(str(out), "another tool is writing" if option else "already contains records")
         first.feed({"id": "more", "input": "x"})
         first.end().expect(0)
     assert ids(out) == ["first", "more"]

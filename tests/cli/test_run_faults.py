@@ -165,7 +165,7 @@ def test_a_workspace_that_cannot_be_made_costs_only_its_prompt(tmp_path: Path) -
     assert [record["id"] for record in read(tmp_path / "out")] == ["0", "2", "4"]
     *each, last = done.messages
     for number, message in zip((1, 3), each, strict=True):
-        assert message.startswith(f"ae-run: {number}: not run, because its workspace cannot be made"), message
+        assert message.startswith(f"ae-run: {number}: not run, because its workspace cannot be created"), message
     assert last.startswith("ae-run: 2 were not run") and "--resume" in last
     done = run(*args, "--resume", "--strict", cwd=tmp_path).expect(1)
     assert "--strict" in done.messages[-1]

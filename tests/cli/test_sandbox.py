@@ -147,7 +147,7 @@ def test_usage(tmp_path: Path) -> None:
     prompts = write(tmp_path / "prompts.jsonl", {"id": "a", "input": "hi"})
     agent = ("--shell", "touch started", "--workspace-dir", tmp_path / "ws")
     done = run("ae-run", prompts, "--sandbox", *agent, cwd=tmp_path, env=nothing)
-    done.expect(2).says("--sandbox bwrap: it is not installed")
+    done.expect(2).says("--sandbox bwrap: bwrap is not installed")
     assert not (tmp_path / "ws").exists()
     run("ae-sandbox", env=nothing).expect(2).says("name the command after --")
     run("ae-sandbox", "--engine", "docker", "--", "true", env=nothing).expect(2).says("install docker")

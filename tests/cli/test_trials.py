@@ -295,12 +295,12 @@ def test_an_unfinished_file_that_is_none(tmp_path: Path) -> None:
 def test_another_k_is_refused(tmp_path: Path) -> None:
     logged(tmp_path)[0].expect(0)
     done, ran = logged(tmp_path, "--resume", k=5)
-    done.expect(2).says("out: its trials of p1 are -k 3")
+    done.expect(2).says("out: its trials of p1 have -k 3")
     assert ran == []
     first, *others = read(tmp_path / "out")
     write(tmp_path / "out", *others, first | {"k": 2, "trials": first["trials"][:2]})
     done, ran = logged(tmp_path, "--resume")
-    done.expect(2).says("out: its trials of p1 are -k 2")
+    done.expect(2).says("out: its trials of p1 have -k 2")
     assert ran == [], "not only the first record counts"
 
 

@@ -125,7 +125,7 @@ def test_answer_cannot_leave_its_fence(attack: str) -> None:
     assert sections(text) == {"QUESTION": "q", "ANSWER": attack, "SOURCES": "- S", "REFERENCE": "ref"}
     last = fenced(judge_case("q", text, [], None))
     assert sections(last)["ANSWER"] == text, "not even with the mark of a case that it knows"
-    assert text.endswith("by the criteria and in the form of the system message."), "the last word is ours"
+    assert text.endswith("by the criteria and in the format of the system message."), "the last word is ours"
 
 
 # --- a verdict ----------------------------------------------------------------------------------

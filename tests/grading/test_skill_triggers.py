@@ -91,4 +91,4 @@ def test_the_input_of_a_tool_may_be_nested_deeply() -> None:
 
 def test_what_cannot_be_meant() -> None:
     done = run("ae-grader-tools", "--skill", "pdf", "--no-skill", "pdf", stdin=jsonl(*RECORDS)).expect(2)
-    assert "which of them" in done.stderr
+    assert "contradict each other" in done.stderr

@@ -75,7 +75,7 @@ def test_decode(text: str, value: Any) -> None:
         (b"{", "not JSON: Expecting property name enclosed in double quotes at column 2"),
         (b"{}}", "not JSON: Extra data at column 3"),
         (b'{"a":"\xff"}', "not UTF-8: byte 0xff at position 7"),
-        (b'"\\ud800"', "stands alone"),
+        (b'"\\ud800"', "half of a surrogate pair"),
         (b"[" * 100_000, "nested too deeply"),
         (b"1e400", "out of range"),
         (b"1" * 5000, "a number is too long"),

@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from types import NoneType
@@ -120,7 +120,7 @@ def sample(hint: Any, whole: bool = True) -> Any:
         return sample(inner[0], whole)
     if origin is Literal:
         return inner[0]
-    if origin is list:
+    if origin in (list, Sequence):
         return [sample(inner[0], whole)]
     if origin is tuple:
         return [sample(one, whole) for one in inner]
