@@ -1,7 +1,7 @@
-"""The wall around a command, built by bubblewrap, podman or docker: for ae-sandbox and for --sandbox.
+"""The sandbox around a command, built by bubblewrap, podman or docker: for ae-sandbox and for --sandbox.
 
 Data flow: `find_sandbox` makes sure that the engine works and finds the files of the programs that are to run →
-`Sandbox.behind` turns a command into the one that starts it behind the wall. bubblewrap is started in place of the
+`Sandbox.behind` turns a command into the one that starts it in the sandbox. bubblewrap is started in place of the
 command, and its processes are found and ended like any other's. A container is no child of ours: ae-sandbox starts and
 ends it (`run_behind`).
 """
@@ -72,7 +72,7 @@ while :; do wait $command; code=$?; kill -0 $command || exit $code; done
 
 
 class Sandbox(msgspec.Struct, frozen=True):
-    """A wall that works: its engine, and what is seen through it."""
+    """A sandbox that works: its engine, and what is seen through it."""
 
     engine: str
     program: str  # the engine's path
@@ -86,16 +86,16 @@ class Sandbox(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> str:
-        """Returns what tells this wall from another: an agent behind another one is another agent."""
+        """Returns what tells this sandbox from another: an agent in another one is another agent."""
         return " ".join(filter(None, [self.engine, f"net={self.net}", self.image_id, *self.arguments, *self.read]))
 
     def showing(self, programs: Iterable[str]) -> "Sandbox":
-        """Returns the wall with the installations of programs readable: names on PATH, and paths."""
+        """Returns the sandbox with the installations of programs readable: names on PATH, and paths."""
         links, places = installations(programs) if self.engine == BUBBLEWRAP else ({}, ())
         return replace(self, links=links, places=places)
 
     def mounting(self, places: Mapping[str, str]) -> "Sandbox":
-        """Returns the wall of a container with directories at other paths in it, where the image may be written to.
+        """Returns the sandbox of a container with directories at other paths in it, where the image may be written to.
 
         Such a container runs the tests of a task, which expect the system that they were written for.
         """
@@ -106,7 +106,7 @@ class Sandbox(msgspec.Struct, frozen=True):
     def behind(
         self, command: Command, home: str, write: Iterable[str] = (), named: Iterable[str] | None = None
     ) -> Command:
-        """Returns how to start a command behind the wall; it may write to its directory, HOME and `write`.
+        """Returns how to start a command in the sandbox; it may write to its directory, HOME and `write`.
 
         `named` are the variables that a container gets: all that the command sets if None.
         """
@@ -172,7 +172,7 @@ def find_sandbox(
     arguments: Sequence[str] = (),
     option: str = "--sandbox",
 ) -> Sandbox:
-    """Returns a wall whose engine works, "" for the one that is installed; UserError with what to do if there is none.
+    """Returns a sandbox whose engine works, "" for the one that is installed; UserError with what to do if there is none.
 
     `option` is the one that names the engine.
     """
@@ -319,7 +319,7 @@ def is_system(path: str) -> bool:
 
 
 def run_behind(sandbox: Sandbox, command: Command, home: str | None, write: Sequence[str]) -> int:
-    """Runs a command behind the wall on our stdin, stdout and stderr; returns its exit code, 128 + N for signal N."""
+    """Runs a command in the sandbox on our stdin, stdout and stderr; returns its exit code, 128 + N for signal N."""
     processes = ProcessSupervisor()
     name = f"agenteval-{os.urandom(8).hex()}"
     raise_on_signals()

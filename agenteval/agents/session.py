@@ -148,7 +148,7 @@ class Conditions(msgspec.Struct, frozen=True):
     def behind_wall(
         self, command: Command, invocation: Invocation, home: str | None, write: Iterable[str] = ()
     ) -> Command:
-        """Returns the command behind the wall of --sandbox, if that is asked for; `home` is then its HOME."""
+        """Returns the command in the sandbox of --sandbox, if that is asked for; `home` is then its HOME."""
         if self.sandbox is None or home is None:
             return command
         return self.sandbox.behind(command, home, write, [*invocation.env, *self.environment.chosen, TEMPORARY])
@@ -196,7 +196,7 @@ class PromptJob:
         self.timeout = turn_timeout(prompt, conditions.limits, agent)
         self.temporary: str | None = None  # the agent's TMPDIR
         self.place = SessionPlace(processes.scratch)  # its HOME, if isolated, and what its variant adds
-        self.home: str | None = None  # its HOME behind the wall, if it is not isolated
+        self.home: str | None = None  # its HOME in the sandbox, if it is not isolated
         self.reading: Reading | None = None  # what had to be read of the last try: some turns or all
         self.texts = turns_of(prompt)
         self.repeated: list[Record] = []  # raw fields of the tries before the last one

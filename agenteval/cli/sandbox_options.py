@@ -29,7 +29,7 @@ def sandbox_options(what: str, *, net: str) -> Decorator:
 
 
 def sandbox_of_graders(engine: str | None, net: str | None, image: str | None, read: tuple[str, ...]) -> Sandbox | None:
-    """Returns the wall that a grader's options ask for, None if they ask for none."""
+    """Returns the sandbox that a grader's options ask for, None if they ask for none."""
     if engine is None:
         refuse_without("--sandbox", "sandbox_net", "sandbox_image", "sandbox_read")
         return None

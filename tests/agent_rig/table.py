@@ -95,7 +95,7 @@ def page(rows: list[Row], others: list[Row], scenarios: list[str]) -> str:
     first = scenarios.index(VARIANTS) if VARIANTS in scenarios else len(scenarios)
     lines = [INTRO, *_table(rows, scenarios[:first]), ""]
     if scenarios[first:]:
-        lines += ["Isolation, variants and the wall:", "", *_table(rows, scenarios[first:]), ""]
+        lines += ["Isolation, variants and the sandbox:", "", *_table(rows, scenarios[first:]), ""]
     lines += [*(note for row in rows for note in _notes(row)), "", *_reasons(rows)]
     if others:
         tried = [name for name in scenarios if any(name in row.problems for row in others)]
