@@ -180,7 +180,7 @@ def variant_asked_for(settings: RunSettings, agent: Agent) -> Variant:
 def sandbox_asked_for(
     settings: RunSettings, agent: Agent, variant: Variant, cwd: str, prompts: str | None
 ) -> Sandbox | None:
-    """Returns the sandbox that the options ask for; UserError if there can be none, or prompts would be visible in it."""
+    """Returns the sandbox that the options ask for; UserError if there is none, or it would show the prompts."""
     if settings.sandbox is None:
         return None
     if settings.workspace_dir is None:

@@ -172,7 +172,7 @@ def find_sandbox(
     arguments: Sequence[str] = (),
     option: str = "--sandbox",
 ) -> Sandbox:
-    """Returns a sandbox whose engine works, "" for the one that is installed; UserError with what to do if there is none.
+    """Returns a sandbox whose engine works, "" for the one that is installed; UserError says what to do if none is.
 
     `option` is the one that names the engine.
     """

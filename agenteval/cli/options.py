@@ -219,10 +219,10 @@ def checks_grader(
         total, without = len(have), have.count(False)
         source.rewind()
     if without and required:
-        some = f"{without} of {counted(total, 'record')} have none" if without < total else "no record has checks"
-        raise UserError(f"-g GRADER is missing, and not every record has checks ({some}): name a grader with -g")
+        some = f"{without} of {counted(total, 'record')} have no checks" if without < total else "no record has checks"
+        raise UserError(f"{some}: name a grader with -g")
     if without and without < total:
-        say(f"{counted(without, 'prompt')} without checks: nothing is graded (-g {CHECKS} grades the others)")
+        say(f"{counted(without, 'prompt')} without checks, so nothing is graded (-g {CHECKS} grades the others)")
     if without or not total:
         return ()
     say(f"graded by the checks of the prompts ({command})")

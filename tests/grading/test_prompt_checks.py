@@ -160,10 +160,10 @@ def test_g_may_be_left_out_where_every_prompt_has_checks(tmp_path: Path) -> None
         assert "graded by the checks of the prompts (ae-grader-checks)" in done.stderr
     write(path, *prompts, {"id": "3", "input": "say 1"})
     done = run("ae-capture", path, *agent).expect()
-    assert "1 prompt without checks: nothing is graded" in done.stderr
+    assert "1 prompt without checks, so nothing is graded" in done.stderr
     assert not any("score" in record for record in done.records)
     mixed = write(tmp_path / "results.jsonl", *results, {"id": "3", "output": "x"})
-    run("ae-grade", mixed).expect(2).says("-g GRADER is missing")
+    run("ae-grade", mixed).expect(2).says("have no checks: name a grader with -g")
 
 
 def test_wrong_checks_are_found_before_any_agent_starts(tmp_path: Path) -> None:
