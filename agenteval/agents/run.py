@@ -109,6 +109,9 @@ class RemoteAgents(Protocol):
     def answer(self, prompt: Record, trial: int | None) -> RemoteAnswer:
         """Returns what became of a prompt; waits until there is a place for it."""
 
+    def finish(self) -> None:
+        """Ends what runs there: no more prompts come."""
+
 
 class EarlyEnd(Protocol):
     """Decides which prompt is started next, and that no further one is needed; `worse` if it is known to be worse."""
@@ -257,9 +260,8 @@ class PromptRun:
             self.journal.announce(total + self.resumption.kept)
         self.console.begin(total and total * (trials or 1), "trials" if trials else "prompts", at_once=True)
         pool = Pool(work, emit, workers=workers, ordered=settings.keep_order, hold=hold)
-        finish = self.graders.finish if self.graders else lambda: None
         try:
-            run_pool(pool, items, self.processes, self.output, self.console, finish)
+            run_pool(pool, items, self.processes, self.output, self.console, self._finish)
         except BaseException as reason:
             if isinstance(reason, Stopped):
                 self.failures.report()
@@ -279,7 +281,9 @@ class PromptRun:
         """Opens all that a wrong option could still stop, then the output; returns the number of workers."""
         settings = self.settings
         each = 1 + (self.grader_plan.processes_each if self.grader_plan else 0)  # processes of one worker
-        self.processes = ProcessSupervisor(each if self.remote else settings.concurrency * each)
+        self.processes = ProcessSupervisor(
+            each if self.remote else settings.concurrency * each, shared=bool(self.remote)
+        )
         try:
             self.workspaces = self._open_workspaces()
             if self.grader_plan:
@@ -330,6 +334,13 @@ class PromptRun:
         if surroundings is not None:
             surroundings.remove_left(workspaces.base, workspaces.markers)
         return workspaces
+
+    def _finish(self) -> None:
+        """Lets what works for this run come to its end, after the last item."""
+        if self.remote:
+            self.remote.finish()
+        if self.graders:
+            self.graders.finish()
 
     def _close(self) -> None:
         if self._syncer:

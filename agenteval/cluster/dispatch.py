@@ -59,7 +59,7 @@ class Dispatcher:
         """Works through the tasks, until the reader of the pipe `watch` closes it; stop() must follow if it raises."""
         self._slots.start()
         self._pool.run(self._batches(iter(tasks)), watch)
-        self._finish()
+        self.failed |= not self._slots.finish()
 
     def stop(self) -> None:
         """Kills all workers, with their filters; what is being written is written to its end."""
@@ -69,17 +69,6 @@ class Dispatcher:
     def _batches(self, tasks: Iterator[Task]) -> Iterator[list[Task]]:
         while batch := list(islice(tasks, self._size)):
             yield batch
-
-    def _finish(self) -> None:
-        """Ends the filters, and takes over what they have to report."""
-        for future in [slot.call("finish") for slot in self._slots.alive()]:
-            try:
-                code, messages = future.result()
-            except Exception:
-                continue  # its records are all written
-            self._slots.relay(messages)
-            self.failed |= bool(code)
-        self.stop()
 
     # --- one batch, in the thread of a worker of the pool ---
 

@@ -66,6 +66,11 @@ class ClusterAgents:
         self._slots.start()
         return self._slots.records
 
+    def finish(self) -> None:
+        """Ends the workers after the last record: nothing of theirs is left on the nodes."""
+        if self._slots is not None:
+            self._slots.finish()
+
     def close(self) -> None:
         """Kills the workers, with their agents."""
         if self._slots is not None:

@@ -10,12 +10,14 @@ import signal
 import threading
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Protocol
 
 from agenteval.cluster.worker import Node
 from agenteval.errors import CannotGoOn, Stopped, UserError
 from agenteval.streams.console import Console
 
+ENDING = 60.0  # seconds that a worker has at the end to remove its temporary files
 PATIENCE = 60.0  # seconds without any worker, after which the tool reports that it waits
 MOST_NOTICES = 1000  # different messages of nodes that are remembered, so that each is shown once
 
@@ -60,6 +62,19 @@ class Slots:
         """Opens all slots."""
         for _ in range(self.count):
             self._start_slot()
+
+    def finish(self) -> bool:
+        """Lets what the workers run come to its end, and takes over its messages; returns whether all exited with 0."""
+        good = True
+        for future in [slot.call("finish") for slot in self.alive()]:
+            try:
+                code, messages = future.result(ENDING)
+            except Exception:
+                continue  # its records are all written
+            self.relay(messages)
+            good = good and not code
+        self.stop()
+        return good
 
     def stop(self) -> None:
         """Kills all workers, with their filters and agents; no other is opened for them."""
@@ -117,9 +132,11 @@ class Slots:
         return slot
 
     def close(self, slot: Slot) -> None:
-        """Ends a slot."""
+        """Ends a slot, and before it what its worker runs."""
         with self._lock:
             self._alive.pop(slot, None)
+        with suppress(Exception):  # it is dead already
+            slot.call("finish").result(ENDING)
         slot.kill()
 
     def alive(self) -> list[Slot]:

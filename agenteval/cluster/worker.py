@@ -292,14 +292,13 @@ class NodeWorker(Worker):
         return answer.get()
 
     def finish(self) -> tuple[int, list[str]]:
-        """Closes the stdin of the process; returns its exit code and what it still had to report."""
+        """Closes the stdin of the process and waits for its end; what it has to report came with its answers."""
         with self._lock:
             process = self._process
         if process is not None:
             _close_stdin(process)
             process.wait()
-        with self._lock:
-            return 0, self._take_messages()
+        return 0, []
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._process = process = _start_bound(self._command, self._cwd, self._environment)

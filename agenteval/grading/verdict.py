@@ -307,7 +307,7 @@ def trials_record(prompt: Record, trials: list[Record], k: int, metadata: Record
     record |= pass_fields(trials, k)
     record["trials"] = sorted(trials, key=lambda trial: trial["trialNum"])
     record["metadata"] = {**(prompt.get("metadata") or {}), **metadata}
-    return record | {field: value for field, value in prompt.items() if field not in record}
+    return record | {field: value for field, value in prompt.items() if field not in record and field not in RATES}
 
 
 def pass_fields(trials: list[Record], k: int) -> Record:

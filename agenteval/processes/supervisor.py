@@ -103,14 +103,20 @@ def reap(pid: int) -> bool:
 
 
 class ProcessSupervisor:
-    """Starts and terminates processes; one for the whole tool, used by many threads."""
+    """Starts and terminates processes; one for the whole tool, used by many threads.
 
-    def __init__(self, concurrency: int = 1) -> None:
+    At the end it terminates everything below the tool, unless it shares the tool with what starts other processes (a
+    cluster): then only what it has started itself.
+    """
+
+    def __init__(self, concurrency: int = 1, *, shared: bool = False) -> None:
         self.guardian = Guardian()
         self.concurrency = _allow_descriptors(concurrency)
         self._own_mark, self._most = resource.getrlimit(MARKED_LIMIT) if MARKED_LIMIT is not None else (0, 0)
         self._marks = can_mark()
-        adopt_orphans()
+        self._shared = shared
+        if not shared:
+            adopt_orphans()
         self._pid = os.getpid()
         self._first_mark = mark_of(self._pid, 0)
         self.stopping = False  # whether everything is being terminated: how an agent ends now is not its result
@@ -227,8 +233,9 @@ class ProcessSupervisor:
 
     def reap_orphans(self) -> None:
         """Reaps the orphans that have exited: an agent may run for hours and leave thousands."""
-        with self._starting, self._lock:
-            reap_orphans(self._running)
+        if not self._shared:
+            with self._starting, self._lock:
+                reap_orphans(self._running)
 
     # --- end ---
 
@@ -324,15 +331,17 @@ class ProcessSupervisor:
         """
         asked = time.monotonic()
         with self._starting, self._lock:
-            if key is None and len(self._running) == 1 and not orphans(self._running):
+            if key is None and len(self._running) == 1 and (self._shared or not orphans(self._running)):
                 return set()  # none but the guardian: the process table need not be read
             found = set() if fresh else self._find(key, self._table_since(asked - TABLE_AGE))
             return found or self._find(key, self._table_since(asked))
 
     def _find(self, key: int | None, table: Table) -> set[int]:
-        if key is None:
+        if key is None and not self._shared:
             return below([self._pid], table) - self._given_up.keys()
-        roots = {pid for pid, owner in self._running.items() if owner == key}
+        roots = {pid for pid, owner in self._running.items() if owner and key in (None, owner)}
+        if key is None:
+            return roots & table.keys() | below(list(roots), table)
         alone = all(owner in (0, key) for owner in self._running.values())
         return tree_of(key, roots, alone, table) - self._given_up.keys()
 

@@ -376,3 +376,11 @@ def test_progress_counts_trials(tmp_path: Path) -> None:
 @pytest.mark.parametrize("k", ["0", "-1", "x", "1.5"])
 def test_a_wrong_k(k: str) -> None:
     run("ae-trials", "-k", k, "--simple", "echo {}", stdin=prompts("x")).expect(2).says("-k")
+
+
+def test_a_prompt_brings_no_rates_of_its_own() -> None:
+    """What a prompt says of rates is not that of these trials, which are not graded."""
+    prompt = {"id": "a", "input": "x", "passRate": 1.0, "passAtK": [], "graderErrors": 3, "more": 1}
+    done = run("ae-trials", "--shell", "echo x", "-k", "1", stdin=jsonl(prompt)).expect(0)
+    (record,) = done.records
+    assert record["more"] == 1 and not record.keys() & {"passRate", "passAtK", "graderErrors"}, record
