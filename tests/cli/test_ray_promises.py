@@ -239,9 +239,9 @@ def test_of_many_refused_records_ten_are_shown(two_nodes: TwoNodes, tmp_path: Pa
 def test_nothing_of_a_run_is_left(tmp_path: Path) -> None:
     """No temporary files, also if the reader of the pipe goes away while agents run."""
     (tmp_path / "tmp").mkdir()
-    write(tmp_path / "prompts.jsonl", *PROMPTS)
+    write(tmp_path / "prompts.jsonl", *({**prompt, "hint": "x"} for prompt in PROMPTS))
     env = {"TMPDIR": str(tmp_path / "tmp")}
-    args = "ae-ray prompts.jsonl --address local -j 2 -- ae-capture --shell"
+    args = "ae-ray prompts.jsonl --address local -j 2 -- ae-capture -g ae-grader-hint --shell"
     for line in (f"{args} 'echo x' > out.jsonl; exit $?", f"{args} 'sleep 0.5; echo x' | head -1 > out.jsonl"):
         done = run("/bin/sh", "-c", line, cwd=tmp_path, env=env, timeout=SLOW)
         assert done.code == 0 and lines(tmp_path / "out.jsonl") in (1, len(PROMPTS)), done
