@@ -17,7 +17,7 @@ from agenteval.cluster.worker import Node
 from agenteval.errors import CannotGoOn, Stopped, UserError
 from agenteval.streams.console import Console
 
-ENDING = 60.0  # seconds that a worker has at the end to remove its temporary files
+ENDING = 60.0  # seconds that a worker has to end after its last record
 PATIENCE = 60.0  # seconds without any worker, after which the tool reports that it waits
 MOST_NOTICES = 1000  # different messages of nodes that are remembered, so that each is shown once
 
@@ -69,6 +69,10 @@ class Slots:
         for future in [slot.call("finish") for slot in self.alive()]:
             try:
                 code, messages = future.result(ENDING)
+            except TimeoutError:
+                self._console.say(f"a worker has not ended {ENDING:g} s after its last record, and is killed")
+                good = False
+                continue
             except Exception:
                 continue  # its records are all written
             self.relay(messages)
