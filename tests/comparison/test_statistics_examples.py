@@ -27,9 +27,9 @@ PAGE = " ".join((ROOT / "docs" / "statistics.md").read_text().split())
 
 
 def example(title: str) -> str:
-    """The text from a title in bold to the end of its example."""
-    start = PAGE.index(f"**{title}")
-    found = re.search(r"Example.*?(?= \*\*[A-Z]| ## | \| | What it assumes)", PAGE[start:])
+    """The text from the heading to the end of its example."""
+    start = PAGE.index(f"### {title}")
+    found = re.search(r"Example.*?(?= ##)", PAGE[start:])
     assert found, title
     return found[0]
 
