@@ -16,7 +16,7 @@ from agenteval.wire.records import Record
 SHOWN = 5  # items of a list in the reasoning
 MOST_PROBLEMS = 20  # of one output
 TEXT_WIDTH = 120
-# Names that others give to what is a hint here.
+# Other harnesses' names for the hint.
 LIKE_HINT = frozenset(
     (
         *("hint", "hints", "expected", "expected_output", "expectedoutput", "expected_answer", "expectedanswer"),
@@ -32,7 +32,7 @@ Structure = Callable[[object], list[str]]
 
 
 def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, case: bool = False) -> Record:
-    """Passes if the output contains the hint, in any case; a record that has no hint cannot be judged."""
+    """Passes if the output contains the hint, ignoring case; without a hint it is an error."""
     output, hint = record.get("output") or "", record.get("hint")
     for field, value in (("output", output), ("hint", hint)):
         if not isinstance(value, str | None):
@@ -56,7 +56,7 @@ def grade_hint(record: Record, *, exact: bool = False, regex: bool = False, case
 
 
 def _no_hint(record: Record) -> str:
-    """Returns why there is no hint to look for, and which field may be meant to be one."""
+    """Returns why there is no hint to look for, and which field may be meant as one."""
     if "hint" in record and record["hint"] is not None:
         return '"hint" is empty: there is nothing to look for'
     metadata = record.get("metadata")
@@ -97,7 +97,7 @@ class GradedCall(NamedTuple):
 def grade_tools(record: Record, rules: Rules, more: Sequence[str | None] = (), found: Record | None = None) -> Record:
     """Passes if every check holds; the score is the share of checks that hold. An error without a trajectory.
 
-    `more` are checks that were made elsewhere, and `found` what they have for the outcome.
+    `more` are the results of other checks, and `found` their fields of the outcome.
     """
     steps = record.get("trajectory")
     if not isinstance(steps, list):
@@ -151,7 +151,7 @@ def call_checks(calls: list[GradedCall], rules: Rules, tool_errors: bool) -> Ite
 
 
 def _calls_of(calls: list[GradedCall], name: str) -> list[int]:
-    """Returns where in the list the calls of a tool are."""
+    """Returns the indexes of the calls of a tool."""
     return [at for at, call in enumerate(calls) if fnmatchcase(call.name, name)]
 
 
@@ -175,7 +175,7 @@ def _tally(names: Iterable[str]) -> str:
 
 
 def output_problems(output: object, structure: Structure) -> list[str]:
-    """Returns how the JSON that the output is or ends with differs from the schema."""
+    """Returns how the JSON value that the output is, or ends with, differs from the schema."""
     text = output if isinstance(output, str) else ""
     try:
         value = decode(text)
@@ -187,7 +187,7 @@ def output_problems(output: object, structure: Structure) -> list[str]:
 
 
 def load_structure(path: str) -> Structure:
-    """Returns a function that compares a value with the schema in a file; UserError if the file has none."""
+    """Returns a function that compares a value with the schema in a file; raises UserError if it is not a schema."""
     try:
         return structure_of(read_json(path), path)
     except BadRecord as error:
@@ -195,7 +195,7 @@ def load_structure(path: str) -> Structure:
 
 
 def structure_of(schema: object, name: str) -> Structure:
-    """Returns a function that compares a value with a JSON Schema; BadRecord, with the name, if it is not one."""
+    """Returns a function that compares a value with a JSON Schema; raises BadRecord, with the name, if invalid."""
     try:
         from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]
         from jsonschema.validators import validator_for  # type: ignore[import-untyped]
@@ -226,7 +226,7 @@ def structure_of(schema: object, name: str) -> Structure:
 
 
 def _unresolved(schema: object) -> str | None:
-    """Returns the first reference of a schema that leads nowhere; with several $id, none is followed."""
+    """Returns the first reference in a schema that cannot be resolved; None if a part has an $id of its own."""
     from referencing import Registry, Resource
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT202012

@@ -43,7 +43,7 @@ LOAD_TIMEOUT = 60.0
 SETTLE = 0.01  # seconds to wait for an unexpected second line
 GIVE_UP_AFTER = 3  # timeouts of a --stream grader that has never answered
 GIVEN_UP = f"gave up after {GIVE_UP_AFTER} timeouts without any answer"
-TRIED = 8  # records in a group from which on a grader is no longer new
+TRIED = 8  # records in a group from which a grader is no longer new
 QUICK = 0.002  # seconds per answer below which records are sent in groups
 
 
@@ -62,7 +62,7 @@ class GraderSpec(msgspec.Struct, frozen=True):
     bundled: bool = False  # comes with the suite
     timeout: float = TIMEOUT
     weight: float = 1.0  # in the mean of several scores
-    informational: bool = False  # its verdict is kept, and counts for nothing
+    informational: bool = False  # its verdict is recorded but does not count
 
     @property
     def trusted(self) -> bool:
@@ -71,7 +71,7 @@ class GraderSpec(msgspec.Struct, frozen=True):
 
     @property
     def counting(self) -> Record:
-        """How its verdict counts, as it is recorded; empty if it counts like any other."""
+        """The recorded fields that say how its verdict counts; empty if it counts like any other."""
         if self.informational:
             return {"informational": True}
         return {"weight": self.weight} if self.weight != 1 else {}
@@ -86,9 +86,9 @@ def named_graders(
     weights: Sequence[tuple[str, float]] = (),
     informational: Sequence[str] = (),
 ) -> list[GraderSpec]:
-    """Returns the graders that -g named, with what other options say about them; a limit without a name is for each.
+    """Returns the graders named by -g, with the settings of other options; a limit without a name applies to all.
 
-    Raises UserError if one cannot be found, two have the same name, or an option names none of them.
+    Raises UserError if one cannot be found, two have the same name, or an option names an unknown one.
     """
     specs = [parse_grader(text, stream=stream) for text in texts]
     names = [spec.name for spec in specs]
@@ -124,7 +124,7 @@ def _refuse_unknown(option: str, given: Iterable[str], names: list[str]) -> None
 def parse_grader(text: str, *, stream: bool) -> GraderSpec:
     """Returns the grader that `[NAME=]GRADER` means; raises UserError if there is no such grader.
 
-    Those that come with the suite and functions that a host calls are streamed without being asked.
+    Graders of the suite and functions that a host calls are always streamed.
     """
     found = re.match(r"^([A-Za-z][\w-]*)=(.+)$", text, re.DOTALL)
     name, reference = (found[1], found[2]) if found else (None, text)
@@ -146,12 +146,14 @@ def parse_grader(text: str, *, stream: bool) -> GraderSpec:
     if host := _host_of(words):
         return GraderSpec(shown, named, host[0], host, streams=True, hosted=True)
     if "/" not in head and os.path.isfile(head):
-        head = os.path.join(".", head)  # a file in this directory comes before one on PATH, as with sh grader.sh
+        head = os.path.join(
+            ".", head
+        )  # a file in this directory takes precedence over one on PATH, as with sh grader.sh
     return GraderSpec(shown, named, _program_of(head), words, streams=stream)
 
 
 def _program_of(head: str) -> str:
-    """Returns the path of a grader's program; raises UserError with what was probably meant if there is none."""
+    """Returns the path of a grader's program; if there is none, raises UserError with what was probably meant."""
     try:
         return find_program(head)
     except UserError:
@@ -198,9 +200,9 @@ def _javascript_runtime(path: str) -> str:
 
 
 def grader_digests(specs: Iterable[GraderSpec], *, grade_failed: bool = False) -> dict[str, str]:
-    """Returns a digest of each grader by its name: of its command, and of the content of the files that it names.
+    """Returns a digest of each grader by its name: of its command, and of the contents of the files that it names.
 
-    With --grade-failed they are others: records of agents that failed have another verdict.
+    With --grade-failed the digests differ, because records of failed agents get other verdicts.
     """
     how = ["--grade-failed"] if grade_failed else []
     return {spec.name: digest([*_definition(spec), spec.counting, *how]) for spec in specs}
@@ -234,7 +236,7 @@ def _conditions(words: list[str]) -> list[object]:
 
 
 class Grader:
-    """Something that grades; `trace` takes each line that it prints on stderr."""
+    """A grader in use; `trace` takes each line that it prints on stderr."""
 
     def __init__(self, spec: GraderSpec, processes: ProcessSupervisor, kind: type, trace: Trace | None) -> None:
         self.name, self.spec, self.kind, self.trace = spec.name, spec, kind, trace
@@ -242,16 +244,17 @@ class Grader:
         self.cwd = os.getcwd()
 
     def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
-        """Yields one verdict per grader input, in order, each as soon as it is there."""
+        """Yields one verdict per grader input, in order, each as soon as it is available."""
         raise NotImplementedError
 
     def finish(self) -> None:
-        """Lets its processes exit: nothing more is to be graded."""
+        """Lets its processes exit after the last record."""
 
     def trace_stderr(self, printed: bytes) -> None:
-        """Passes on what it has printed on stderr, if that is wanted."""
-        for line in stderr_lines(printed) if self.trace else ():
-            self.trace(f"grader {self.name}: {line}")  # type: ignore[misc]
+        """Passes each line that it printed on stderr to `trace`, if there is one."""
+        if self.trace:
+            for line in stderr_lines(printed):
+                self.trace(f"grader {self.name}: {line}")
 
 
 def open_graders(
@@ -261,7 +264,7 @@ def open_graders(
     kind: type = GraderAnswer,
     trace: Trace | None = None,
 ) -> list[Grader]:
-    """Returns graders ready to use; raises UserError now if one cannot be loaded, so that it fails no record.
+    """Returns graders ready to use; raises UserError if one cannot be loaded, before any record is graded.
 
     `trace` takes each line that a grader prints on stderr.
     """
@@ -294,14 +297,14 @@ class CommandGrader(Grader):
         if problem is None:
             return with_stderr(read_answer(outcome.stdout, self.kind), outcome.stderr)
         try:
-            error = error_in(decode(outcome.stdout))  # a grader of the suite prints why it exits with 1
+            error = error_in(decode(outcome.stdout))  # a grader of the suite prints the reason before it exits with 1
         except BadRecord:
             error = None
         return with_stderr(GraderError(error or problem), outcome.stderr)
 
 
 class StreamGrader(Grader):
-    """As many long-lived processes as there are threads that grade at the same time."""
+    """A grader with a long-lived process for each thread that uses it at the same time."""
 
     def __init__(self, spec: GraderSpec, processes: ProcessSupervisor, kind: type, trace: Trace | None) -> None:
         super().__init__(spec, processes, kind, trace)
@@ -310,15 +313,15 @@ class StreamGrader(Grader):
 
     def verdicts(self, inputs: list[bytes]) -> Iterator[Verdict]:
         try:
-            stream = self._idle.pop()  # the last one used: no more are started than are needed
+            stream = self._idle.pop()  # the last one used, so that no more are started than are needed
         except IndexError:
             stream = GraderStream(self)
         yield from stream.verdicts(inputs)
-        self._idle.append(stream)  # only now: one whose answers were not all taken is not used again
+        self._idle.append(stream)  # not in a finally: one with unread answers must not be used again
 
     @property
     def given_up(self) -> bool:
-        """Whether it never answers: it may not be made for --stream, or may not flush its output."""
+        """Whether it never answered: it may not support --stream, or may not flush its output."""
         return self.timeouts is not None and self.timeouts >= GIVE_UP_AFTER
 
     def load(self) -> None:
@@ -329,14 +332,14 @@ class StreamGrader(Grader):
         except NoAnswer as error:
             if self.spec.hosted:
                 raise CannotGoOn(f"grader {self.name}: {error}") from None
-            stream.drop()  # its options are not what is wrong: each record gets the error
+            stream.drop()  # its options are valid, so each record gets the error
         self._idle.append(stream)
 
     def finish(self) -> None:
-        """Lets the processes exit by themselves: one may have a cache to write."""
+        """Lets the processes exit by themselves, because one may have a cache to write."""
         started = [stream.started for stream in self._idle if stream.started]
         for process in started:
-            process.end_input()  # of all of them first: they exit at the same time
+            process.end_input()  # of all first, so that they exit at the same time
         deadline = time.monotonic() + TERM_GRACE
         for process in started:
             process.finish(deadline)
@@ -344,12 +347,12 @@ class StreamGrader(Grader):
 
 
 class GraderStream:
-    """One long-lived process, started anew when it dies or hangs, which costs the record it was at.
+    """One long-lived process, restarted when it dies or hangs; the record that it was grading gets an error.
 
     The suite's own graders are sent a whole batch at once, so that a judge may have several requests in flight.
-    If another printed more than one line for a record, each later record would get the answer to the one before.
-    Others are therefore sent one record at a time or, if they are quick, groups; a group is sent again one by one if
-    there is a line too many.
+    If another grader printed more than one line for a record, each later record would get the answer to the previous
+    one. Others are therefore sent one record at a time or, if they are quick, groups; a group is sent again one by one
+    if there is a line too many.
     """
 
     def __init__(self, grader: StreamGrader) -> None:
@@ -364,12 +367,12 @@ class GraderStream:
             return
         while inputs:
             if self._has_more(0.0):
-                self.drop()  # it printed a line after its last answer, which was right
+                self.drop()  # it printed another line after its last answer, which was valid
             group = inputs[: self._group_size]
             began = time.monotonic()
             verdicts = list(self._exchange(group))
             quick = time.monotonic() - began < QUICK * len(group)
-            # While it is new, it is given time to print too much; later that would take too long.
+            # Only a new grader is given time to print too much; later that would take too long.
             patience = SETTLE if len(group) < TRIED else 0.0
             self._group_size = 2 * len(group) if quick else 1
             if self._has_more(patience):
@@ -382,7 +385,7 @@ class GraderStream:
             inputs = inputs[len(group) :]
 
     def process(self) -> LineProcess:
-        """Returns its process, started if need be; raises UserError if that cannot load the grader, or NoAnswer."""
+        """Returns its process, started if necessary; raises UserError if it cannot load the grader, or NoAnswer."""
         if self.started is None:
             env = {ANNOUNCE_READY: "1"} if self.spec.bundled else {}
             command = Command(self.spec.program, self.spec.argv, self.grader.cwd, env, b"")
@@ -406,7 +409,7 @@ class GraderStream:
                     answered += 1
                     self.grader.timeouts = None
                     verdict = read_answer(answer, self.grader.kind)
-                    if self.spec.hosted:  # it may be at a later record already, but its host marks where each one ends
+                    if self.spec.hosted:  # it may already grade a later record, but its host marks the end of each
                         verdict = with_stderr(verdict, self._take_stderr(END_OF_RECORD))
                     elif isinstance(verdict, GraderError):
                         verdict = with_stderr(verdict, process.last_stderr())
@@ -424,7 +427,7 @@ class GraderStream:
             inputs = inputs[answered + 1 :]
 
     def _take_stderr(self, end: bytes = b"") -> bytes:
-        """Returns what the process has printed on stderr, and passes it on if that is wanted."""
+        """Returns what the process has printed on stderr, and traces it."""
         printed = self.started.take_stderr(end) if self.started else b""
         self.grader.trace_stderr(printed)
         return printed
@@ -441,7 +444,7 @@ class GraderStream:
             raise UserError(f"grader {self.spec.argv[-1]}: {greeting['error']}")
 
     def _await_ready(self, process: LineProcess) -> None:
-        """Waits until it has checked its options: a wrong one or a missing key is found before anything is paid for."""
+        """Waits until it has checked its options, so that a wrong one is found before anything is paid."""
         try:
             process.read_line(LOAD_TIMEOUT)
         except NoAnswer:
@@ -451,7 +454,7 @@ class GraderStream:
             raise
 
     def drop(self) -> None:
-        """Kills the process, if there is one: the next record gets another."""
+        """Kills the process, if there is one; the next record gets a new one."""
         if self.started is not None:
             self.started.close()
             self.started = None

@@ -1,4 +1,4 @@
-"""A model as a judge: the case it is given, the verdict it returns, and the verdicts of several judges combined.
+"""A model as a judge: the case that it gets, the verdict that it returns, and the combined verdict of several judges.
 
 Data flow: record → JudgeCase → messages → model → Verdict → grader result. Each part of a case is
 fenced with a mark that it cannot contain, so that an answer cannot imitate another part; verdicts may be cached.
@@ -50,7 +50,7 @@ def _score(meaning: str) -> Record:
     return {"type": "number", "description": f"{meaning}, from 0.0 to 1.0"}
 
 
-# The reasoning comes first: a model writes from left to right, and its scores should follow from its reasoning.
+# The reasoning comes first because a model writes from left to right: its scores should follow from its reasoning.
 SCHEMA: Record = {
     "type": "object",
     "additionalProperties": False,
@@ -79,21 +79,21 @@ def read_text(path: str) -> str:
 
 
 class Instructions(NamedTuple):
-    """How to judge: a template, which names what it takes of a record as {{NAME}}, and criteria for all records."""
+    """How to judge: a template, which names the parts of a record that it needs as {{NAME}}, and general criteria."""
 
     template: str
     rubric: str | None = None
 
     @property
     def shown(self) -> Collection[str]:
-        """The names of what a judge is shown beside question and answer; a template that names nothing gets these."""
+        """The parts that a judge is shown beside question and answer; the default ones if the template names none."""
         return PLACE.findall(self.template) or SHOWN_BY_DEFAULT
 
     def message(self, rubric: str | None) -> str:
-        """Returns the system message: how to judge, further criteria, and always how the material is fenced.
+        """Returns the system message: how to judge, further criteria, and how the material is fenced.
 
-        The record's own criteria take precedence over those for all records. A name in the template becomes that of the
-        section with the material, so that nothing of a record but its criteria is part of the instructions.
+        The record's own criteria replace those for all records. A name in the template becomes the name of the section
+        with the material, so that no part of a record except its criteria gets into the instructions.
         """
         criteria = rubric or self.rubric
         further = f"{FURTHER}\n{criteria}" if criteria else ""
@@ -127,7 +127,7 @@ class JudgeCase(NamedTuple):
 def case_of(record: Record, shown: Collection[str] = SHOWN_BY_DEFAULT) -> JudgeCase:
     """Returns the case of a record; raises BadRecord if it has no question, or a field of a wrong type.
 
-    `shown` are the names of what the template takes, beside the question and the answer.
+    `shown` are the parts that the template names, beside the question and the answer.
     """
     output = record.get("output")
     if not isinstance(output, str):
@@ -178,7 +178,9 @@ def fenced(case: JudgeCase) -> str:
     """Returns the case as one text, each part between lines with a mark that no part contains."""
     texts = list(case.parts.values())
     data = encode(texts)
-    while (mark := hashlib.sha256(data).hexdigest()[:16]) in "\n".join(texts):  # nobody can predict a digest of it all
+    while (mark := hashlib.sha256(data).hexdigest()[:16]) in "\n".join(
+        texts
+    ):  # an answer cannot predict a digest of all parts
         data = mark.encode() + data
     sections = "\n\n".join(f"<<<{name} {mark}>>>\n{text}\n<<<END {mark}>>>" for name, text in case.parts.items())
     last = f"Now judge the text in ANSWER {mark}, by the criteria and in the format of the system message."
@@ -230,7 +232,7 @@ class Judge(NamedTuple):
     patience: float = float("inf")  # seconds that the model may take to answer
 
     def verdict(self, case: JudgeCase) -> Verdict:
-        """Returns the verdict, cached or new; raises BadRecord if it cannot be used, ModelError if there is none."""
+        """Returns the verdict, cached or new; raises BadRecord if it is invalid, ModelError if the model gave none."""
         messages: list[Record] = [
             {"role": "system", "content": self.instructions.message(case.rubric)},
             {"role": "user", "content": fenced(case)},
@@ -246,7 +248,7 @@ class Judge(NamedTuple):
         return verdict
 
     def _judged(self, messages: list[Record]) -> Verdict:
-        """Returns the verdict of the model, which is asked once more if its answer cannot be read."""
+        """Returns the model's verdict; asks once more if the answer cannot be read."""
         began = time.monotonic()
         answer = self._answer(messages)
         try:
@@ -300,13 +302,13 @@ def same_model(asked: str, served: str) -> bool:
 class VerdictCache:
     """Verdicts in a directory, one file each, named by a digest of everything that they depend on.
 
-    The directory is made; UserError if nothing can be written there.
+    Creates the directory; raises UserError if it is not writable.
     """
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
         try:
-            os.makedirs(directory, 0o700, exist_ok=True)  # what was judged is for this user only
+            os.makedirs(directory, 0o700, exist_ok=True)  # the judged answers are for this user only
         except OSError as error:
             raise UserError(f"{directory}: {error.strerror}") from None
         if not os.access(directory, os.W_OK | os.X_OK):
@@ -322,7 +324,7 @@ class VerdictCache:
         return verdict
 
     def put(self, key: list[Any], verdict: Verdict) -> None:
-        """Stores a verdict atomically; a failure to store it is not an error."""
+        """Stores a verdict atomically; a failure is ignored."""
         path = self._path(key)
         new = f"{path}.{os.getpid()}-{id(verdict)}.tmp"
         try:
@@ -347,7 +349,7 @@ class Panel(NamedTuple):
     judges: list[Judge]
     threshold: float
     prices: Prices
-    at_once: int = 1  # judges that are asked at a time
+    at_once: int = 1  # judges that are asked at the same time
 
     def grade(self, record: Record) -> Record:
         """Returns the grader's answer to a record; an error if a judge gave no usable verdict."""
@@ -380,7 +382,7 @@ class Panel(NamedTuple):
         return opinion | {"pass": scores.overall_score >= self.threshold, "reasoning": scores.reasoning}
 
     def _nothing_to_judge(self) -> Record:
-        """Returns zeros for an empty answer; no judge is asked."""
+        """Returns zeros for an empty answer, without asking a judge."""
         outcome: Record = dict.fromkeys(SCORES, 0.0)
         outcome |= {"judge_model": ", ".join(judge.name for judge in self.judges), "served_model": None}
         outcome |= {"input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}

@@ -41,7 +41,7 @@ def judge(messages: list[Record], **_options: object) -> ModelAnswer:
 
 
 def read_case(text: str) -> dict[str, str]:
-    """Returns question, answer and reference ("" without one): the sections with the mark of the first one."""
+    """Returns question, answer and reference ("" if missing): the sections with the same mark as the first one."""
     found = list(SECTION.finditer(text))
     marked = {one[1]: one[3] for one in reversed(found) if one[2] == found[0][2]}
     return {name: marked.get(name.upper(), "") for name in ("question", "answer", "reference")}
@@ -90,7 +90,7 @@ def _measure(question: str, kept: list[str], reference: str) -> tuple[float, flo
 
 
 def _numbers(reference: str, answer: str) -> float:
-    """Returns 1 if the answer has the numbers of the reference; less if it gives others in their place."""
+    """Returns 1 if the answer has the numbers of the reference; less if it has others instead."""
     wanted, given = set(NUMBER.findall(reference)), set(NUMBER.findall(answer))
     return 0.6 + 0.4 * len(wanted & given) / len(wanted) if wanted and given else 1.0
 
@@ -120,7 +120,7 @@ def _count(text: str) -> int:
 # --- English --------------------------------------------------------------------------------------
 
 WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-# Words of grammar, and words that occur in many questions and tell little about their subjects.
+# Function words, and words that occur in many questions and say little about their subjects.
 COMMON = """
 a about according across actually after again against ago all almost already also although always am among an and
 another any are around as at away be because become becomes been before behind being between both but by can could did
@@ -153,7 +153,7 @@ def words(text: str) -> list[str]:
 
 @lru_cache(maxsize=1 << 14)
 def root(word: str) -> str:
-    """Returns what inflected and derived forms of a word have in common, in American spelling; not always a word."""
+    """Returns the stem of a word, the same for its inflected and derived forms, in American spelling."""
     if len(word) > 4 and word.endswith("ies"):
         word = word[:-3] + "y"
     elif len(word) > 4 and word.endswith(("sses", "shes", "ches", "xes", "iases")):
@@ -181,7 +181,7 @@ def key_roots(text: str) -> frozenset[str]:
 
 
 def share(wanted: Collection[str], found: Collection[str]) -> float:
-    """Returns the share of the wanted roots that are among those found, from 0 to 1; 0 if none is wanted."""
+    """Returns the share of the wanted roots that were found, from 0 to 1; 0 if none is wanted."""
     return sum(one in found for one in wanted) / len(wanted) if wanted else 0.0
 
 

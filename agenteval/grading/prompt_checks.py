@@ -1,8 +1,8 @@
 """Grades a record by the checks that its prompt carries (`checks`), for ae-grader-checks.
 
-Data flow: `checks` → typed checks, each valid (parsed_checks) → what each finds in the record: the output, the tool
-calls, the files of the workspace, times and tokens (Evidence) → pass, score and `outcome.checks`. A check that cannot
-be applied raises BadRecord: the record gets no verdict.
+Data flow: `checks` → typed, valid checks (parsed_checks) → the finding of each in the output, the tool calls, the files
+of the workspace, times and tokens (Evidence) → pass, score and `outcome.checks`. A check that cannot be applied raises
+BadRecord, and the record gets no verdict.
 """
 
 import os
@@ -59,7 +59,7 @@ AskJudge = Callable[[Record, Sequence[str]], tuple[Sequence[Opinion], Record]]
 
 
 def parsed_checks(record: Record) -> list[AnyCheck]:
-    """Returns the checks of a record; raises BadRecord if there are none, or one of them is wrong."""
+    """Returns the checks of a record; raises BadRecord if there are none or one of them is invalid."""
     given = record.get("checks")
     if given is None:
         raise BadRecord('the record has no "checks"')
@@ -90,7 +90,7 @@ def _parsed(given: object, place: str) -> AnyCheck:
 
 
 def _problems(check: AnyCheck) -> Iterator[str]:
-    """Yields what is wrong with a check that its type does not tell."""
+    """Yields problems of a check that its type does not exclude."""
     try:
         for text in _patterns(check):
             Pattern(text)
@@ -172,7 +172,7 @@ def _outcome(check: AnyCheck, finding: Finding) -> Record:
 
 
 def kind_of(check: AnyCheck) -> str:
-    """Returns the type of a check, as it is written."""
+    """Returns the type of a check, as written in JSON."""
     return str(check.__struct_config__.tag)
 
 
@@ -203,34 +203,39 @@ class Call(NamedTuple):
 
 
 def calls_of(record: Record) -> list[Call]:
-    """Returns the tool calls of a record in order; raises BadRecord if they are not known."""
+    """Returns the tool calls of a record in order; raises BadRecord if they are unknown."""
     steps = record.get("trajectory")
     if not isinstance(steps, list):
         raise BadRecord('"trajectory" is missing: the tool calls are unknown')
     return [
-        Call(str(step.get("name")), _unescaped(step.get("input")), _names_in(step.get("input")), _failed(step))
+        Call(
+            str(step.get("name")),
+            _unescaped(step.get("input")),
+            _names_in(step.get("input")),
+            failed=step.get("status") == "failed",
+        )
         for step in steps
         if isinstance(step, dict) and step.get("type") == "tool_call"
     ]
 
 
 class Evidence:
-    """What a record and its workspace say about each check; what no check asks for is not looked at."""
+    """Applies checks to a record and its workspace; reads only what a check needs."""
 
     opinions: Iterator[Opinion] = iter(())
 
     def __init__(self, record: Record, processes: ProcessSupervisor, sandbox: Sandbox | None) -> None:
         self.record, self.processes, self.sandbox = record, processes, sandbox
-        self.skills: dict[str, bool] = {}  # those that checks ask for → whether they were loaded
+        self.skills: dict[str, bool] = {}  # the skills that checks name → whether they were loaded
 
     def find(self, check: AnyCheck) -> Finding:
-        """Returns whether a check passes; raises BadRecord if that cannot be told."""
+        """Returns whether a check passes; raises BadRecord if it cannot be applied."""
         found: Finding = _TESTS[type(check)](self, check)
         return found
 
     @cached_property
     def output(self) -> str:
-        """The answer; one that is missing is empty."""
+        """The answer; empty if it is missing."""
         output = self.record.get("output")
         if not isinstance(output, str | None):
             raise BadRecord('"output" must be a string')
@@ -379,7 +384,7 @@ class Evidence:
             raise BadRecord(f"cannot run {check.tests}: {error}") from None
 
     def _rewarded(self, check: kinds.HarborTests, copy: WorkspaceCopy) -> Finding:
-        """Runs the tests where they find what they expect: in the places of the task, or with other paths in them."""
+        """Runs the tests with the paths that they expect: mounted in a container, else replaced in the scripts."""
         names = ["/tests", "/logs", *(["/solution"] if check.solve else [])]
         places = {name: os.path.join(copy.folder, f"harbor{name}") for name in names}
         rewards = os.path.join(places["/logs"], "verifier")
@@ -426,7 +431,7 @@ class Evidence:
         return _limited(used, check.value, "the agent used", " tokens")
 
     def cost(self, check: kinds.MaxCost) -> Finding:
-        """Compares what the agent cost with a limit."""
+        """Compares the agent's cost with a limit."""
         return _limited(self.timing.get("costUsd"), check.value, "the agent cost", " USD")
 
     # --- others ---
@@ -437,7 +442,7 @@ class Evidence:
         return Finding(opinion.score >= check.threshold, f"{opinion.score:g} of {check.threshold:g}: {opinion.reason}")
 
     def group(self, check: kinds.Group) -> Finding:
-        """Adds up the checks of a group."""
+        """Compares the share of a group's checks that pass with its threshold."""
         pairs = [(one, self.find(one)) for one in check.checks]
         share = _share(pairs)
         failing = [f"{label_of(one)}: {finding.reason}" for one, finding in pairs if not finding.passes]
@@ -471,14 +476,14 @@ _TESTS: dict[type, Callable[[Evidence, Any], Finding]] = {
 
 
 def refuse_other_images(record: Record, image: str | None) -> None:
-    """Raises BadRecord if a check of a record needs another image than the one that its grader has."""
+    """Raises BadRecord if a check of a record needs another image than its grader's."""
     for check in _flat(parsed_checks(record)):
         if isinstance(check, kinds.HarborTests) and (problem := image_problem(check, image)):
             raise BadRecord(problem)
 
 
 def image_problem(check: kinds.HarborTests, image: str | None) -> str | None:
-    """Returns why the tests of a task cannot run in that image, or outside of one; None if they can."""
+    """Returns why the tests of a task cannot run in that image, or without an image; None if they can."""
     if check.image is None:
         return None
     if image is None:
@@ -525,12 +530,8 @@ def _limited(value: object, limit: float, subject: str, unit: str) -> Finding:
     return Finding(value <= limit, f"{subject} {value:,g}{unit}, at most {limit:,g} allowed")
 
 
-def _failed(step: Record) -> bool:
-    return step.get("status") == "failed"
-
-
 def _unescaped(value: object) -> tuple[str, str]:
-    """Returns JSON whose texts are not escaped, so that a regular expression finds what the tool was given."""
+    """Returns JSON with unescaped texts, so that a regular expression matches the text that the tool was given."""
     return (value, value) if isinstance(value, str) else (_json(value, ""), _json(value, " "))
 
 
@@ -577,9 +578,9 @@ def loads_skill(call: Call, skill: str, ignore_case: bool = False) -> bool:
 
 
 def skill_problems(record: Record, skills: Iterable[str], forbidden: Iterable[str]) -> tuple[list[str | None], Record]:
-    """Returns a check per skill, whether it was loaded as it should be, and what was found, for the outcome.
+    """Returns a check per skill (whether it was loaded as it should be) and the fields for the outcome.
 
-    Where `metadata.shouldTrigger` is false, no skill is to be loaded.
+    If `metadata.shouldTrigger` is false, no skill may be loaded.
     """
     calls, metadata = calls_of(record), record.get("metadata")
     wanted = not isinstance(metadata, dict) or metadata.get(SHOULD_TRIGGER) is not False

@@ -1,8 +1,8 @@
 """Runs a Python grader: one grader input per line on stdin, one answer per line on stdout.
 
-`python python.py FILE.py` or `… package.module:function`. The first line of output is {"ready":true}, or an error if
-the grader cannot be loaded. What the grader prints goes to stderr, so that it does not mix with the answers;
-the character 0x1e ends what it has printed about a record.
+`python python_host.py FILE.py` or `… package.module:function`. The first line of output is {"ready":true}, or an error
+if the grader cannot be loaded. What the grader prints goes to stderr, so that it does not mix with the answers; the
+character 0x1e ends its output about a record.
 """
 
 import importlib
@@ -24,7 +24,7 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)  # the grader and its children read nothing,
     os.dup2(2, 1)  # and what they print goes to stderr
-    # A grader that forks leaves two processes in this loop. The other one takes no record and gives no answer.
+    # A grader that forks leaves two processes in this loop. The child must not take records or answer.
     os.register_at_fork(after_in_child=lambda: (os.dup2(null, stdin), os.dup2(null, stdout)))
     try:
         grade = load(sys.argv[1])
@@ -39,12 +39,12 @@ def main() -> None:
             verdict = answer(grade, decode(line))
             exit_unless(host)
             sys.stdout.flush()
-            os.write(2, b"\x1e")  # ends what the grader has printed about this record
+            os.write(2, b"\x1e")  # the end of the grader's output about this record
             os.write(stdout, verdict + b"\n")
 
 
 def exit_unless(host: int) -> None:
-    """Ends a process that the grader forked and that did not exit by itself."""
+    """Ends a process that the grader forked and that did not exit."""
     if os.getpid() != host:
         sys.stdout.flush()
         os._exit(0)

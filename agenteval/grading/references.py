@@ -1,11 +1,11 @@
-"""Which prompts have a reference that can be graded: ae-validate-refs, on one machine or on many."""
+"""Which prompts have a reference that can be graded, for ae-validate-refs on one machine or many."""
 
 from agenteval.streams.text import counted
 from agenteval.wire.records import ON_OUTPUT, Record
 
 
 def is_on_output(check: Record) -> bool:
-    """Whether a check looks at nothing but the output."""
+    """Whether a check needs only the output."""
     return check.get("type") in ON_OUTPUT
 
 
@@ -23,6 +23,6 @@ def has_reference(prompt: Record) -> bool:
 
 
 def not_validated(count: int) -> str:
-    """Returns what to say about so many prompts that have none."""
+    """Returns the message about prompts without a reference."""
     has, was = ("has", "was") if count == 1 else ("have", "were")
     return f"{counted(count, 'prompt')} {has} no reference, and {was} not validated"

@@ -1,9 +1,9 @@
-"""ae-grade --resume: graded records stay if the answer, what graders see of it and the graders are the same.
+"""ae-grade --resume: graded records are kept if the answer, the rest of the grader input and the graders are the same.
 
-Data flow: the output is read once, into digests by id → each record of the input is looked up in it: one that is there
-stays, others are graded and added to the file → at the end the file is put in the order of the input, without the
-records that were replaced. Until then it holds both, so that nothing that was paid for is lost; after Ctrl-C each new
-record takes the place of its old one, and after a SIGKILL the next --resume sees to it.
+Data flow: the output is read once, into digests by id → each record of the input is looked up: it is kept, or graded
+and appended to the file → at the end the file is put in the order of the input, without the records that were
+replaced. Until then it has both, so that nothing that was paid for is lost; after Ctrl-C each new record replaces its
+old one, and after a SIGKILL the next --resume does that.
 """
 
 import os
@@ -23,7 +23,7 @@ from agenteval.wire.records import Record
 
 
 class GradedRecord(msgspec.Struct, gc=False):
-    """Where a graded record is in the output, and what was graded by whom."""
+    """Where a graded record is in the output, with digests of its answer and its graders."""
 
     offset: int
     size: int
@@ -33,15 +33,15 @@ class GradedRecord(msgspec.Struct, gc=False):
 
 
 class GradedRecords:
-    """The records of an output to go on with; `graders` are the digests of the graders by name."""
+    """The records of an output that is resumed; `graders` are the digests of the graders by name."""
 
     def __init__(self, output: Output, graders: dict[str, str], redact: Redactor, *, merges: bool) -> None:
         self.output, self.graders, self.redact, self.merges = output, graders, redact, merges
         self.done: Counter[str] = Counter()
         self._size = 0
-        self._left: dict[str, list[GradedRecord]] = {}  # by id, without those that stay
+        self._left: dict[str, list[GradedRecord]] = {}  # by id, without those that are kept
         self._seen: set[str] = set()
-        self._order: list[tuple[str, GradedRecord | None]] = []  # of the input; None for a record that is graded now
+        self._order: list[tuple[str, GradedRecord | None]] = []  # of the input; None for a record that is graded again
         self._read()
 
     def _read(self) -> None:
@@ -58,7 +58,7 @@ class GradedRecords:
         return digest(self.redact.record(without_verdicts(record)))
 
     def undone(self, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
-        """Yields the records that have to be graded."""
+        """Yields the records that must be graded."""
         for batch in batches:
             if left := [record for record in batch if not self._stays(record)]:
                 yield left
@@ -95,7 +95,7 @@ class GradedRecords:
         replaced = any(left for id, left in self._left.items() if id in self._seen)
         if replaced or any(later < earlier for earlier, later in pairwise(wanted)):
             rewrite(self.output.place, wanted)
-        os.utime(self.output.place)  # also if nothing was left to do: make compares times
+        os.utime(self.output.place)  # even if nothing was left to do: make compares times
         if not self._size:
             return None
         parts = [f"{count:,} {what}" for what, count in sorted(self.done.items(), key=lambda item: item[0] != "kept")]
@@ -106,7 +106,7 @@ class GradedRecords:
         return f"{self.output.name}: {', '.join(parts)}"
 
     def put_in_place(self) -> None:
-        """Puts each new record in the place of the one that it replaces, where grading was stopped before its end."""
+        """Replaces old records by the new ones, after grading was stopped early."""
         new = self._lines(self._size)  # they come in the order of the input
         graded = [id for id, one in self._order if one is None][: len(new)]
         place: dict[int, tuple[int, int]] = {}
@@ -118,7 +118,7 @@ class GradedRecords:
             rewrite(self.output.place, [place.get(one[0], one) for one in self._lines(0) if one not in taken])
 
     def _lines(self, start: int) -> list[tuple[int, int]]:
-        """Returns offset and size of each record in the file from there on."""
+        """Returns offset and size of each record in the file from `start` on."""
         return [(at, len(line)) for at, line in lines_of(self.output.place, start, follow=True) if line.strip()]
 
 

@@ -1,8 +1,8 @@
 """Graders over records: record → grader input → each grader's verdict → record with `score`.
 
-GraderSet grades records, whether an agent has just ended or they come from a file. GraderRun is the run of ae-grade,
-ae-validate-refs and ae-calibrate over records that are there already: `-j` at a time and in order. comparison_grader
-has a grader compare the runs of ae-compare.
+GraderSet grades records, of an agent that has just ended or from a file. GraderRun is the run of ae-grade,
+ae-validate-refs and ae-calibrate over existing records: `-j` at a time and in order. comparison_grader lets a grader
+compare the runs of ae-compare.
 """
 
 import os
@@ -37,16 +37,16 @@ from agenteval.wire.comparison import ComparisonAnswer
 from agenteval.wire.records import GRADER_FIELDS, VERDICT_FIELDS, Record
 
 READ_AHEAD = 64  # records that a stream grader is sent at once
-BATCH_SECONDS = 0.05  # that the records of a batch should take together
+BATCH_SECONDS = 0.05  # the time that the records of a batch should take together
 WORST_FIRST = (Ending.GRADER_ERROR, Ending.AGENT_FAILED, Ending.NOT_PASSED)  # of the trials of a prompt
 NOT_FOR_GRADERS = frozenset((*VERDICT_FIELDS, "rawLines", "lineTimes", "turns"))
 
 Batches = Callable[[int], Iterator[list[Record]]]
-"""Records, at most so many at a time."""
+"""Yields lists of records, each with at most that many."""
 Finish = Callable[[Record], Record | None]
-"""Takes a graded record; returns what is written of it, None for nothing."""
+"""Takes a graded record; returns what to write, None for nothing."""
 Ask = Callable[[Iterator[Record], Callable[[object], None]], None]
-"""Has a comparison grader answer each payload; a grader's error is a text."""
+"""Passes a comparison grader's answer to each payload to a function; a grader's error is a text."""
 
 
 class GraderSet:
@@ -74,14 +74,14 @@ class GraderSet:
         self.counting = {spec.name: spec.counting for spec in specs}
         self.grade_failed = grade_failed
         self.erred = False  # whether a grader could not grade some record
-        self._seconds_each: float | None = None  # that a record took last
-        self._checks_places = not all(spec.bundled for spec in specs)  # those of the suite do that themselves
+        self._seconds_each: float | None = None  # the time per record of the last batch
+        self._checks_places = not all(spec.bundled for spec in specs)  # the suite's own graders do that themselves
 
     def grade(self, records: list[Record]) -> Iterator[Record]:
-        """Yields the records graded; fewer if the tool is stopping, for then a grader's error is not its own.
+        """Yields the graded records; fewer if the tool is stopping, because graders are then terminated, too.
 
         A record of an agent that failed is not passed to any grader, unless `grade_failed`. All graders but the last
-        have answered for all records before the first one comes out.
+        have answered for all records before the first record is yielded.
         """
         began = time.monotonic()
         for record in records:
@@ -99,7 +99,7 @@ class GraderSet:
             if self.processes.stopping:
                 return
             yield self._with_digests(self._graded(record, [*before, latest]))
-        next(answers, None)  # lets the last grader see that all its answers were taken
+        next(answers, None)  # tells the last grader that all its answers were taken
         if gradable:
             self._seconds_each = (time.monotonic() - began) / len(gradable)
 
@@ -116,7 +116,7 @@ class GraderSet:
                 self.report(f"{_name_of(record)}: {error}; a grader that looks at files may judge the wrong ones")
 
     def _graded(self, record: Record, verdicts: list[Verdict]) -> Record:
-        """Returns the record with its verdicts; an unexpected error on the way is a grader error."""
+        """Returns the record with its verdicts; an unexpected error becomes a grader error."""
         try:
             named = {
                 grader.name: self._checked(record, grader.name, verdict)
@@ -132,7 +132,7 @@ class GraderSet:
             return ungraded(record) | {"graderError": reason}
 
     def _with_digests(self, record: Record) -> Record:
-        """Returns a graded record that says, by digests, which graders its verdict is of."""
+        """Returns the graded record with the digests of its graders."""
         metadata = record.get("metadata") or {}
         earlier = metadata.get("graderDigests") if self.keep_each else None
         return record | {"metadata": {**metadata, "graderDigests": {**(earlier or {}), **self.digests}}}
@@ -150,8 +150,8 @@ class GraderSet:
     def batch_size(self, workers: int) -> int:
         """Returns how many records a worker should take next: few enough that each worker gets some.
 
-        Functions of Python and JavaScript get as many as take some time together: quick ones do not wait for the next
-        records, and with slow ones no worker is left with many when the others have none.
+        Python and JavaScript functions get as many as take some time together, so that quick ones do not wait for the
+        next records, and no worker still has many slow ones when the others have finished.
         """
         if not self.all_stream:
             return 1
@@ -164,19 +164,19 @@ class GraderSet:
         return max(1, min(READ_AHEAD, int(BATCH_SECONDS / self._seconds_each)))
 
     def finish(self) -> None:
-        """Lets the graders exit: everything is graded."""
+        """Lets the graders exit after the last record."""
         for grader in self.graders:
             grader.finish()
 
 
 def _name_of(record: Record) -> str:
-    """Returns the name of an answer in messages: the prompt's id, of a trial `ID#N`."""
+    """Returns the name of an answer in messages: the prompt's id, `ID#N` for a trial."""
     number = record.get("trialNum")
     return record["id"] if number is None else f"{record['id']}#{number}"
 
 
 def grader_input(record: Record) -> bytes:
-    """Returns what a grader gets to see of a record."""
+    """Returns the grader input: the part of a record that graders get."""
     given = without({field: record[field] for field in GRADER_FIELDS if field in record} | record, NOT_FOR_GRADERS)
     if isinstance(given.get("metadata"), dict):
         given["metadata"] = without(given["metadata"], ("graderDigests",))
@@ -193,7 +193,7 @@ def _encoded(record: Record) -> bytes | GraderError:
 
 
 def _verdicts(grader: Grader, inputs: list[bytes]) -> Iterator[Verdict]:
-    """Yields a verdict per input; an unexpected error of the grader costs the records that it has not graded yet."""
+    """Yields a verdict per input; after an unexpected error, an error for each that is left."""
     given = 0
     try:
         for verdict in grader.verdicts(inputs):
@@ -238,18 +238,20 @@ class GraderRun:
                 grade_failed=grade_failed,
                 trace=console.say if debug else None,
             )
-            output.open()  # after the graders are loaded: a wrong one must not cost the file that is there
+            output.open()  # after the graders are loaded, so that a wrong one does not cost the existing file
         except UserError:
             self.processes.close()
             raise
 
     def __call__(self, batches: Batches, finish: Finish) -> bool:
-        """Grades every record and writes, in order, what `finish` makes of it; returns whether all could be graded.
+        """Grades every record and writes what `finish` returns for it, in order; returns whether all could be graded.
 
-        A worker takes answers: a result is one, a record of trials has one per trial, and is written with its last one.
-        The output is left open.
+        Workers take answers: a result is one, trials are one each, and their record is written after the last one. The
+        output is left open.
         """
-        waiting: deque[tuple[Record, int]] = deque()  # records whose answers are being graded, and how many they have
+        waiting: deque[tuple[Record, int]] = (
+            deque()
+        )  # records whose answers are being graded, with the number of answers
         graded: list[Record] = []  # the answers of the first of them
 
         def emit(answer: Record) -> None:
@@ -275,7 +277,7 @@ class GraderRun:
     def _answers(self, items: Iterator[list[Record]], waiting: deque[tuple[Record, int]]) -> Iterator[list[Record]]:
         """Yields the answers of the records, as many at a time as a worker should take.
 
-        The file that is there is replaced only now: the first records have turned out to be of the right kind.
+        An existing output file is replaced only now, after the first records were found to be of the right kind.
         """
         for batch in items:
             self.output.begin()

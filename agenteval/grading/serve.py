@@ -12,15 +12,15 @@ from agenteval.wire.records import Record
 
 Grade = Callable[[Record], Record]
 
-ANNOUNCE_READY = "_AE_GRADER_READY"  # set by the tool that starts a bundled grader: a line comes before the answers
-MODEL_VARIABLE = "DEFAULT_JUDGE_MODEL"  # names the judge where --model does not
+ANNOUNCE_READY = "_AE_GRADER_READY"  # set by a tool that starts a bundled grader and expects a line before the answers
+MODEL_VARIABLE = "DEFAULT_JUDGE_MODEL"  # names the judge if --model is not given
 DEFAULT_MODEL = "gpt-4o-mini"
 
 
 def answer_all(grade: Grade, path: str | None, output: str | None, *, ahead: int = 1) -> int:
-    """Grades every record, in order; returns exit code 1 if the answer to one was an error.
+    """Grades every record, in order; returns exit code 1 if an answer was an error.
 
-    A grader that waits for a model may grade several records at a time: `ahead` of them, in threads.
+    A grader that waits for a model may grade `ahead` records at a time, in threads.
     """
     source = Source(path)
     target = Output(output, inputs=[source])
@@ -42,7 +42,7 @@ def answer_all(grade: Grade, path: str | None, output: str | None, *, ahead: int
 
 
 def _answer(grade: Grade, record: Record | BadRecord) -> Record:
-    """Returns the result, or an error: a bad line or a field of a wrong type costs only itself."""
+    """Returns the result, or an error for a bad line or a field of a wrong type."""
     if isinstance(record, BadRecord):
         return {"error": str(record)}
     try:

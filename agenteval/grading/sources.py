@@ -1,6 +1,6 @@
 """The sources of an answer, the expected ones, and how well they match.
 
-Everything here is pure and deterministic. Two titles are the same page when `normal_title` makes the same of both.
+Everything here is pure and deterministic. Two titles name the same page if their `normal_title` is equal.
 """
 
 import re
@@ -77,7 +77,7 @@ def expected_of(record: Record) -> list[str]:
 
 
 def sources_of(record: Record, where: str = "auto", page_tools: Sequence[str] = ()) -> list[str]:
-    """Returns the titles behind an answer, best first: those it cites or, if it has no list of sources, the pages read.
+    """Returns the sources of an answer, best first: those that it cites or, if it has no such list, the pages read.
 
     `where` is auto, answer or trajectory. An empty list of sources counts as citing nothing.
     """
@@ -88,7 +88,7 @@ def sources_of(record: Record, where: str = "auto", page_tools: Sequence[str] = 
 
 
 def _cited_sources(record: Record) -> list[str] | None:
-    """Returns the sources that the record, else its output, names; None if neither has a list of sources."""
+    """Returns the sources in the record, else in its output; None if neither has a list of sources."""
     output = record.get("output")
     for place in (record, (final_object(output) if isinstance(output, str) else None) or {}):
         for name in CITED:
@@ -126,7 +126,7 @@ def _object(text: str) -> Record | None:
 
 
 class PageRead(NamedTuple):
-    """A page that a tool call fetched: its title, and the one that the agent asked for."""
+    """A page that a tool call fetched: its title, and the title that the agent asked for."""
 
     title: str
     asked: str
@@ -147,7 +147,7 @@ def pages_read(record: Record, page_tools: Sequence[str] = ()) -> Iterator[PageR
 
 
 def _answer_of(output: Any) -> Record:
-    """Returns a tool's output as an object: given as one, as JSON text, or as a list of texts; {} for anything else."""
+    """Returns a tool's output, an object, its JSON text or a list of texts, as an object; {} for anything else."""
     if isinstance(output, list):
         texts = [part.get("text") for part in output if isinstance(part, dict)]
         output = "".join(text for text in texts if isinstance(text, str))
@@ -166,7 +166,7 @@ def redirects_of(record: Record, page_tools: Sequence[str] = ()) -> dict[str, st
 
 
 class RankedSources(NamedTuple):
-    """An answer's sources, each once and only the first k, and the rank of every expected title among them."""
+    """The first k distinct sources of an answer, and the rank of every expected title among them."""
 
     sources: list[str]
     ranks: dict[str, int | None]
@@ -189,7 +189,7 @@ def rank_expected(
 
 
 def _distinct(titles: Iterable[str], redirects: Mapping[str, str]) -> dict[str, str]:
-    """Maps each normalized title to the title as it was first written."""
+    """Maps each normalized title to its first spelling."""
     found: dict[str, str] = {}
     for title in titles:
         key = normal_title(title)
@@ -198,7 +198,7 @@ def _distinct(titles: Iterable[str], redirects: Mapping[str, str]) -> dict[str, 
 
 
 def metrics(ranked: RankedSources) -> dict[str, float]:
-    """Returns how well the sources (the first k) meet the expected ones, of which there is at least one.
+    """Returns how well the sources (the first k) match the expected ones, of which there must be at least one.
 
     hit_rate is 1 if any was found, mrr is 1 / rank of the first, and ndcg the discounted gain, 1 / log2(rank + 1) for
     each, relative to that of the best order.

@@ -1,4 +1,4 @@
-"""What graders answer: checked, combined, added to the record; and the trials of a prompt, with how often it passes."""
+"""Checks and combines graders' answers and adds them to the record; the trials of a prompt and their pass rates."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -26,16 +26,16 @@ from agenteval.wire.row import combine, fields_of_kind, holds_trials
 from agenteval.wire.validation import check
 
 ADDED = frozenset(VERDICT_FIELDS)
-REPLACED = ADDED - {"scores"}  # which keeps what other graders have answered
-HOW_IT_COUNTS = frozenset(("weight", "informational"))  # what we say about a verdict, not its grader
+REPLACED = ADDED - {"scores"}  # which keeps the verdicts of other graders
+HOW_IT_COUNTS = frozenset(("weight", "informational"))  # set by us, not by the grader
 STDERR_LINES = 5
 STDERR_LENGTH = 500
-# What a trial keeps of its result; the prompt's own fields stand once, in the record.
+# The fields that a trial keeps of its result; the prompt's own fields are in the record, once.
 KEPT = ("output", "trajectory", "toolErrors", "timing", "errors", "attempts", "retried", "retriedUsage", "cwd")
 HUMAN_VERDICT = "humanVerdict"
-VERDICT = ("pass", "score", "reasoning", "outcome")  # what a trial or a validation has of `score`
+VERDICT = ("pass", "score", "reasoning", "outcome")  # the fields of `score` that a trial or a validation has
 OF_GRADERS = frozenset((*VERDICT, *VERDICT_FIELDS))  # fields of a trial
-RATES = frozenset(TRIALS_FIELDS) - {"k", "trials"}  # how often the trials pass
+RATES = frozenset(TRIALS_FIELDS) - {"k", "trials"}  # the pass rates of trials
 OF_ONE_RUN = ("exitCode", "signal", "timedOut", "trajectoryRichness", "workspaceDir", "workspaceBaseline")
 
 
@@ -43,14 +43,14 @@ class GraderError(msgspec.Struct, frozen=True):
     """Why a grader could not grade a record."""
 
     reason: str
-    reported: bool = False  # the user knows already
+    reported: bool = False  # to the user, already
 
 
 Verdict = Record | GraderError
 
 
 def read_answer(answer: bytes, kind: type) -> Verdict:
-    """Returns a grader's answer, checked; anything but a proper result is a GraderError."""
+    """Returns a grader's answer, checked; an invalid one becomes a GraderError."""
     if not answer.strip():
         return GraderError("it printed nothing")
     try:
@@ -83,7 +83,7 @@ def stderr_lines(printed: bytes) -> list[str]:
 
 
 def with_stderr(verdict: Verdict, printed: bytes) -> Verdict:
-    """Returns the verdict; if it is an error, with the last lines of stderr, unless it has them already."""
+    """Returns the verdict; an error gets the last lines of stderr, unless it has them already."""
     if not isinstance(verdict, GraderError):
         return verdict
     lines = [line.strip() for line in stderr_lines(printed)[-STDERR_LINES:]]
@@ -100,12 +100,12 @@ def error_in(answer: Any) -> str | None:
 
 
 def ungraded(record: Record) -> Record:
-    """Returns the record without what graders have added to it."""
+    """Returns the record without the fields that graders add."""
     return without(record, ADDED)
 
 
 def without_verdicts(record: Record) -> Record:
-    """Returns what was graded of a record, in any of its trials, without what is known of graders."""
+    """Returns a record or trials without verdicts and the digests of graders: what was graded."""
     metadata = without(record.get("metadata") or {}, ("graderDigests",))
     answer = without(record, ADDED | {"metadata"}) | ({"metadata": metadata} if metadata else {})
     if isinstance(record.get("trials"), list):
@@ -126,12 +126,12 @@ def passed(record: Record) -> bool:
 
 
 def has_failed(record: Record) -> bool:
-    """Returns whether the record is of an agent that failed."""
+    """Returns whether the agent failed."""
     return bool(record.get("errors") or record.get("error"))
 
 
 def ending_of(record: Record, *, graded: bool) -> Ending | None:
-    """Returns how a result ended if not well: for progress, which counts agents, records and graders apart."""
+    """Returns what went wrong with a result, or None; progress counts agents, records and graders separately."""
     if has_failed(record) and not record.get("gradedFailed"):
         return Ending.AGENT_FAILED
     if record.get("graderError"):
@@ -140,7 +140,7 @@ def ending_of(record: Record, *, graded: bool) -> Ending | None:
 
 
 def failed_agent(record: Record) -> Record:
-    """Returns the record of an agent that failed with the score of one: no grader sees it."""
+    """Returns the record of a failed agent with score 0, without asking a grader."""
     errors = record.get("errors") or [record.get("error") or "unknown error"]
     return ungraded(record) | {"score": {"pass": False, "score": 0.0, "reasoning": f"{AGENT_FAILED}{errors[0]}"}}
 
@@ -150,8 +150,8 @@ def with_verdicts(
 ) -> Record:
     """Returns the record with `score`, or with `graderError` if one erred; `keep_each` adds `scores` by name.
 
-    `counting` says by name how a verdict counts: its weight, or that it is informational. Such a verdict is only added
-    to `scores`, and where no other one is there, the record keeps the verdict that it has.
+    `counting` says by name how a verdict counts: its weight, or that it is informational. An informational verdict is
+    only added to `scores`; if there is no other verdict, the record keeps its own.
     """
     counting = counting or {}
     informational = {name for name, how in counting.items() if how.get("informational")}
@@ -180,7 +180,7 @@ def with_verdicts(
     )
     graded = without(record, () if untouched else REPLACED)
     if has_failed(record) and counted:
-        graded["gradedFailed"] = True  # by request: a reader would not count its score otherwise
+        graded["gradedFailed"] = True  # as requested; without this field, readers would ignore its score
     if keep_each and results:
         graded["scores"] = results
     if errors:
@@ -193,7 +193,7 @@ def with_verdicts(
 
 
 def _errors_of_others(earlier: object, verdicts: dict[str, Verdict]) -> list[str]:
-    """Returns the errors of an earlier run of graders with other names: their verdicts are still missing."""
+    """Returns the errors of graders with other names in an earlier run, whose verdicts are still missing."""
     parts = earlier.split("; ") if isinstance(earlier, str) else []
     named = [part for part in parts if re.match(r"[A-Za-z][\w-]*: ", part)]
     return [part for part in named if part.partition(": ")[0] not in verdicts]
@@ -213,9 +213,9 @@ def check_gradable(record: Record) -> None:
 
 
 def answers_in(record: Record) -> list[Record]:
-    """Returns the results that a record holds: itself, or each of its trials as the result that it was.
+    """Returns the results in a record: the record itself, or each of its trials as a result.
 
-    A trial gets the prompt's fields back, which stand once in the record, and its part of the metadata.
+    A trial gets the prompt's fields, which are in the record once, and its part of the metadata.
     """
     if not holds_trials(record):
         return [record]
@@ -228,7 +228,7 @@ def answers_in(record: Record) -> list[Record]:
 
 
 def with_graded(record: Record, results: Sequence[Record]) -> Record:
-    """Returns the record with its answers graded; of trials, how often they pass is computed anew."""
+    """Returns the record with its graded answers; the pass rates of trials are computed again."""
     if not holds_trials(record):
         return results[0]
     trials = [
@@ -240,7 +240,7 @@ def with_graded(record: Record, results: Sequence[Record]) -> Record:
 
 
 def with_trials(record: Record, trials: list[Record]) -> Record:
-    """Returns the record with these trials, and how often they pass."""
+    """Returns the record with these trials and their pass rates."""
     rates = pass_fields(trials, int(record["k"]))
     changed: Record = {}
     for field, value in without(record, RATES).items():
@@ -249,19 +249,19 @@ def with_trials(record: Record, trials: list[Record]) -> Record:
 
 
 def trial_as_result(trial: Record) -> Record:
-    """Returns a trial, whose verdict stands in fields of its own, with the `score` of a result."""
+    """Returns a trial with its verdict moved from its own fields to `score`, as in a result."""
     verdict = {field: trial[field] for field in VERDICT if field in trial}
     return without(trial, VERDICT) | ({"score": verdict} if "pass" in verdict else verdict)
 
 
 def result_as_trial(result: Record) -> Record:
-    """Returns what `trial_as_result` made of a trial as that trial again."""
+    """Returns the trial from which `trial_as_result` made a result."""
     verdict = result.get("score")
     return without(result, ("score",)) | verdict if isinstance(verdict, dict) else result
 
 
 def without_human_verdict(record: Record) -> Record:
-    """Returns the record as its graders have graded it, if a person's labels were applied to it since."""
+    """Returns the record with its graders' verdicts, without the labels that a person applied."""
     if holds_trials(record):
         trials = record["trials"]
         labelled = isinstance(trials, list) and all(isinstance(trial, dict) for trial in trials)
@@ -283,7 +283,7 @@ def without_human_verdict(record: Record) -> Record:
 
 
 def trial_of(result: Record, number: int, *, graded: bool) -> Record:
-    """Returns a result as a trial; one that a grader could not grade has no verdict."""
+    """Returns a result as a trial; without a verdict if a grader erred."""
     trial: Record = {"trialNum": number, "output": result["output"], "trajectory": result["trajectory"]}
     trial["duration"] = result["timing"]["total"]
     trial |= {field: result[field] for field in KEPT if field in result}
@@ -292,7 +292,7 @@ def trial_of(result: Record, number: int, *, graded: bool) -> Record:
 
 
 def _verdict_fields(result: Record) -> Record:
-    """Returns the fields of a trial that graders give it, from its graded result."""
+    """Returns the fields of a trial that come from graders, from its graded result."""
     score = result.get("score") or {}
     fields = {field: score[field] for field in VERDICT if field in score}
     return fields | {field: result[field] for field in ("scores", "gradedFailed", "graderError") if field in result}
@@ -311,7 +311,7 @@ def trials_record(prompt: Record, trials: list[Record], k: int, metadata: Record
 
 
 def pass_fields(trials: list[Record], k: int) -> Record:
-    """How often the prompt passes, over the trials that have a verdict; nothing where none was graded."""
+    """Returns the pass rates over the trials that have a verdict; no fields if none was graded."""
     verdicts = [trial["pass"] for trial in trials if "pass" in trial and not trial.get("graderError")]
     unknown = sum(bool(trial.get("graderError")) for trial in trials)
     fields: Record = {}

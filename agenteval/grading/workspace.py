@@ -1,14 +1,14 @@
-"""What ae-grader-git checks: the changes in an agent's working directory, and a command that has to succeed there.
+"""What ae-grader-git checks: the changes in an agent's working directory, and a command that must succeed there.
 
-The directory itself is only looked at. The command runs in a copy, with hidden tests copied over it, so that it changes
-neither the evidence nor what the next grader finds.
+The directory itself is only read. The command runs in a copy, with hidden tests copied over it, so that it changes
+nothing that the user or the next grader looks at.
 """
 
 import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -56,7 +56,7 @@ def grade_git(
     except (subprocess.SubprocessError, OSError) as error:
         return {"error": f"cannot tell what changed in {cwd}: {error}"}
     files["created"] = [name for name in files["created"] if not CACHES.intersection(name.split("/"))]
-    checks = {"": allow_unchanged or any(files.values())}  # by the message if it does not hold
+    checks = {"": allow_unchanged or any(files.values())}  # by the message for a failure
     checks |= {f"{name} is missing": os.path.exists(os.path.join(cwd, name)) for name in require}
     outcome: Record = {f"files{kind.capitalize()}": names for kind, names in files.items()}
     if command is not None:
@@ -100,7 +100,7 @@ def _metadata(record: Record) -> Record:
 
 
 def tests_of(record: Record, tests: str) -> str:
-    """Returns the directory with the hidden tests of a record, whose fields replace {id} and {FIELD}."""
+    """Returns the directory with the hidden tests of a record; its fields replace {id} and {FIELD} in the path."""
 
     def value(found: re.Match[str]) -> str:
         place: object = record
@@ -117,7 +117,7 @@ def tests_of(record: Record, tests: str) -> str:
 
 
 class WorkspaceCopy(NamedTuple):
-    """A copy of the directory that an agent worked in, and what a command in it is told."""
+    """A copy of the directory that an agent worked in, and the variables for a command in it."""
 
     folder: str
     """Where the copy is, with the record."""
@@ -159,21 +159,20 @@ def run_in(
     timeout: float,
     processes: ProcessSupervisor,
     sandbox: Sandbox | None = None,
-    write: Sequence[str] = (),
 ) -> tuple[str, int | None, str]:
-    """Runs a command in a copy, which finds the record's id in AE_ID and the path of a file with it in AE_RECORD.
+    """Runs a command in a copy, with the record's id in AE_ID and the path of a file with the record in AE_RECORD.
 
-    With a sandbox it sees nothing else but the directories `write`. Returns what `_run` does.
+    In a sandbox it sees only the copy. Returns the same as `_run`.
     """
-    # It prints to stderr: of that only the end is kept, however much it is.
+    # It prints to stderr because only the end of stderr is kept, however long it is.
     shell = Command(find_program("sh"), ["sh", "-c", f"exec 1>&2\n{command}"], copy.place, copy.env)
-    if sandbox is not None:  # where the agent's code sees no variables of the user's
+    if sandbox is not None:  # in which the agent's code sees no variables of the user
         home = os.path.join(copy.folder, "home-")
         variables = {**agent_environment((), clean=True).variables, **copy.env}
         os.makedirs(home, exist_ok=True)
         variables.pop(TEMPORARY, None)
         shell = replace(shell, env=variables, alone=True)
-        shell = sandbox.showing(programs_of_line(command)).behind(shell, home, [copy.folder, *write], copy.env)
+        shell = sandbox.showing(programs_of_line(command)).behind(shell, home, [copy.folder], copy.env)
     return _run(shell, timeout, processes)
 
 
@@ -192,16 +191,16 @@ def run_in_copy(
 
 
 def _run(shell: Command, timeout: float, processes: ProcessSupervisor) -> tuple[str, int | None, str]:
-    """Runs a shell command to its end, then ends what it left running.
+    """Runs a shell command, then terminates what it left running.
 
-    Returns how it ended, its exit code (negative: a signal; None: it took too long) and the end of what it printed.
+    Returns how it ended, its exit code (negative for a signal, None if it took too long) and the end of its output.
     """
     key = processes.new_agent_key()
     outcome = processes.run(key, shell, timeout=timeout / 1000, max_output=0)
     if outcome.left_helpers:
         processes.terminate_tree(key)
     printed = outcome.stderr
-    if len(printed) == STDERR_TAIL:  # the beginning is missing: from the first whole line on
+    if len(printed) == STDERR_TAIL:  # the beginning is missing: start at the first whole line
         printed = printed.partition(b"\n")[2] or printed
     code: int | None = None
     if outcome.timed_out:

@@ -63,7 +63,7 @@ class ModelAnswer(NamedTuple):
 
 
 class ModelError(Exception):
-    """The model cannot be asked, or gave no answer; the message is one line for the user."""
+    """The model could not be asked or gave no answer; the message is one line for the user."""
 
 
 class RequestProblem(NamedTuple):
@@ -83,7 +83,7 @@ class RequestProblem(NamedTuple):
 
 
 class FailedRequest(Exception):
-    """A request without an answer, after so many attempts."""
+    """A request that got no answer after `attempts` attempts."""
 
     def __init__(self, problem: RequestProblem) -> None:
         super().__init__(problem.text)
@@ -133,8 +133,8 @@ class Model:
         schema: dict[str, Any] | None = None,
         schema_name: str = "answer",
     ) -> ModelAnswer:
-        """Returns the model's answer; what the server refused once (a form, a temperature) is not sent again."""
-        self._open()  # before the clock starts: the first time, it takes a second
+        """Returns the model's answer; a form or temperature that the server refused once is not sent again."""
+        self._open()  # before the clock starts, because the first call takes a second
         deadline = time.monotonic() + self.patience
         while True:
             form = FORMS[self._form] if schema else None
@@ -200,14 +200,14 @@ class Model:
         try:
             with create(**request, timeout=timeout) as reply:
                 return read_body(reply.iter_bytes(), deadline)
-        except Exception as error:  # of the HTTP library, which depends on the version of openai
+        except Exception as error:  # the HTTP library's errors depend on the version of openai
             problem = request_problem(error)
             if problem.status is None and problem.transient and time.monotonic() >= deadline:
                 problem = RequestProblem(f"no answer within {timeout:.3g} s", transient=True)
             raise FailedRequest(problem) from None
 
     def _can_omit(self, problem: RequestProblem, request: dict[str, Any], form: str | None) -> bool:
-        """Whether the request was refused for something that can be omitted; from now on it is."""
+        """Whether the request was refused for something that can be omitted; later requests omit it."""
         if "temperature" in request and problem.refuses("temperature"):
             self._takes_temperature = False
             return True
@@ -246,7 +246,7 @@ def _without_password(url: str) -> str:
 
 
 def structured_request(form: str, messages: list[dict[str, Any]], schema: dict[str, Any], name: str) -> dict[str, Any]:
-    """Returns the fields of a request that ask for a structured answer; the prompt has the schema if they cannot."""
+    """Returns the fields of a request that ask for a structured answer; some forms put the schema into the prompt."""
     if form == "json_schema":
         wanted = {"name": name, "schema": schema, "strict": True}
         return {"response_format": {"type": "json_schema", "json_schema": wanted}}
@@ -259,7 +259,7 @@ def structured_request(form: str, messages: list[dict[str, Any]], schema: dict[s
 
 
 def read_body(pieces: Iterable[bytes], deadline: float) -> bytes:
-    """Returns all pieces of a body; raises if they are too many or arrive too late."""
+    """Returns the whole body; raises if it is too large or late."""
     body = bytearray()
     for piece in pieces:
         body += piece
@@ -340,9 +340,9 @@ def read_reply(body: bytes) -> ModelAnswer:
 
 
 def check_response(response: Any) -> None:
-    """Raises FailedRequest for a redirect to another host, which would get the question, and for an error.
+    """Raises FailedRequest for an error, and for a redirect to another host, which would receive the question.
 
-    The client itself reads the body of an error without limits.
+    The client itself would read the body of an error without limits.
     """
     here = response.request.url
     if response.status_code >= 400:
@@ -388,7 +388,7 @@ def pause_before_retry(problem: RequestProblem, attempts: int) -> float | None:
     if not problem.transient or (problem.wait or 0.0) > LONGEST_WAIT:
         return None
     if problem.wait is not None:
-        return problem.wait * (1 + random.random() / 10)  # jitter: not all threads at the same moment
+        return problem.wait * (1 + random.random() / 10)  # jitter, so that threads do not retry all at once
     return backoff(attempts)
 
 

@@ -1,4 +1,4 @@
-"""When to send a request again: after the time that the server names, else with exponential backoff."""
+"""When to send a request again: after the time that the server asks for, else with exponential backoff."""
 
 import random
 import time
@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 LONGEST_WAIT = 60.0  # seconds; if a server asks for more, the request fails
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0  # seconds, if the server names no time
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0  # seconds, if the server asks for no time
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -29,7 +29,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def backoff(attempts: int) -> float:
-    """Returns the seconds to wait after so many attempts: doubled each time, with jitter."""
+    """Returns the seconds to wait after that many attempts: doubled each time, with jitter."""
     return float(min(FIRST_PAUSE * 2 ** (attempts - 1), LONGEST_PAUSE) * (1 - random.random() / 4))
 
 

@@ -30,8 +30,8 @@ WORDS = {
     "cl100k_base": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+"
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 }
-SAME_TEXT = {"o200k_harmony": "o200k_base"}  # they differ in special tokens only, which are counted as text
-LONG_GAP = re.compile(r"(\s{100000})\s+")  # longer ones overflow the stack in tiktoken, which ends the process
+SAME_TEXT = {"o200k_harmony": "o200k_base"}  # they differ only in special tokens, which are counted as text
+LONG_GAP = re.compile(r"(\s{100000})\s+")  # longer gaps overflow tiktoken's stack and end the process
 
 _loading = Lock()
 

@@ -1,1 +1,1 @@
-"""A person in the loop: calibration, labels, agreement, balance."""
+"""Human review: calibration, labels, agreement, balance."""

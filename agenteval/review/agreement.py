@@ -1,13 +1,13 @@
-"""How well a grader agrees with a person who judged some of the same answers, for all answers of the file.
+"""How well a grader agrees with a person who judged some of the answers, estimated for all answers of the file.
 
-A person may label failures only, or many failures and few passes. How many records have which verdict is known, so each
-label stands for its share of the records with that verdict. A figure that the labels do not define (precision without a
-pass, recall without labelled passes) is None, never 0.
+A person may label failures only, or many failures and few passes. The number of records with each verdict is known, so
+each label stands for its share of the records with that verdict. A figure that the labels do not define (precision
+without a pass, recall without labelled passes) is None, never 0.
 
-Interval: a figure is moved by as much as Wilson's intervals of the rates that it is made of allow, and the distances
-are added as squares (MOVER: Newcombe 1998, Zou and Donner 2008). Where every record has a label, and for a grader other
-than the recorded one, whose verdicts make more than two kinds of label, it is Wilson's with the effective number of
-labels: that of equally weighted ones with the same variance (by the delta method).
+Interval: each rate that a figure is computed from is moved to the bounds of its Wilson interval, and the changes of the
+figure are added as squares (MOVER: Newcombe 1998, Zou and Donner 2008). Where every record has a label, and for a
+grader other than the recorded one, whose verdicts make more than two kinds of label, it is Wilson's interval with the
+effective number of labels: the number of equally weighted labels that has the same variance (by the delta method).
 """
 
 import math
@@ -35,7 +35,7 @@ ANY = (True, True, True, True)
 ALWAYS_FAILS: Cells = (0.0, 0.0, 0.0, 1.0)
 STEP = 1e-6
 NEGLIGIBLE = 1e-6
-MOST_DEPENDENT = 3.0  # times that dependence within prompts may change a variance
+MOST_DEPENDENT = 3.0  # the largest factor by which dependence within prompts may change a variance
 PSEUDO = 0.5  # added to each cell that can occur, for the variance only: nothing is certain from a few labels
 
 
@@ -45,11 +45,11 @@ class Stratum(NamedTuple):
     size: int
     counts: Cells
     possible: Sequence[bool] = ANY
-    known: bool = False  # the counts are no sample: they hold for all records
+    known: bool = False  # the counts are those of all records, not of a sample
 
     @property
     def labels(self) -> float:
-        """Labels of such records."""
+        """The number of labels."""
         return sum(self.counts)
 
     def shares(self) -> Cells:
@@ -85,7 +85,7 @@ def kappa(cells: Cells) -> float | None:
 
 
 def gwet_ac1(cells: Cells) -> float | None:
-    """Returns Gwet's AC1, which keeps its meaning if nearly all answers have one verdict; None without labels."""
+    """Returns Gwet's AC1, which stays meaningful if nearly all answers have one verdict; None without labels."""
     tp, fp, ff, tf = cells
     n = sum(cells)
     if not n:
@@ -118,7 +118,8 @@ def estimate(name: str, strata: Sequence[Stratum]) -> Estimate:
     """Returns a figure of all records, from the labels of each stratum; every stratum with records has labels."""
     strata = [stratum for stratum in strata if stratum.size]
     figure = FIGURES[name]
-    value = figure(estimated_counts(strata)) if strata else None
+    sizes, counts = [float(stratum.size) for stratum in strata], [stratum.counts for stratum in strata]
+    value = figure(_weighted(sizes, counts)) if strata else None
     if value is None:
         return Estimate()
     low = -1.0 if name in FROM_MINUS_ONE else 0.0
@@ -149,7 +150,7 @@ def distances(figure: Figure, strata: Sequence[Stratum], value: float) -> tuple[
             ends = wilson(stratum.counts[first] / stratum.labels, stratum.labels, Z)
             others = [[end if n == first else 1 - end if n == second else 0.0 for n in range(4)] for end in ends]
             moved.append([figure(_weighted(sizes, [*cells[:at], other, *cells[at + 1 :]])) for other in others])
-        if rest := math.fsum(sizes[at + 1 :]):  # of the records that are left, how many have this verdict
+        if rest := math.fsum(sizes[at + 1 :]):  # the share of this verdict among the remaining records
             ends = wilson(sizes[at] / (sizes[at] + rest), sizes[at] + rest, Z)
             shares = [end * (sizes[at] + rest) for end in ends]
             moved.append([figure(_weighted(_resized(sizes, at, share), cells)) for share in shares])
@@ -160,7 +161,7 @@ def distances(figure: Figure, strata: Sequence[Stratum], value: float) -> tuple[
 
 
 def _resized(sizes: Sequence[float], at: int, size: float) -> list[float]:
-    """Returns the sizes with another one at a place; those behind it share what is left, those before it stay."""
+    """Returns the sizes with one of them replaced; those after it are scaled so that the total stays the same."""
     left = math.fsum(sizes[at:])
     scale = (left - size) / (left - sizes[at])
     return [*sizes[:at], size, *(later * scale for later in sizes[at + 1 :])]
@@ -172,15 +173,10 @@ def _weighted(sizes: Sequence[float], cells: Sequence[Cells]) -> Cells:
     return [math.fsum(size * cells[at] / total for size, cells, total in pairs) for at in range(4)]
 
 
-def estimated_counts(strata: Sequence[Stratum]) -> Cells:
-    """Returns how many of all records are in each cell, by their labels; exact if all are labelled."""
-    return _weighted([float(s.size) for s in strata], [s.counts for s in strata])
-
-
 def smoothed(figure: Figure, strata: Sequence[Stratum]) -> tuple[float, float, float]:
     """Returns a figure, its variance by the delta method, and the quantile for its interval, from smoothed shares.
 
-    The records are a sample of all that could be asked, and the labels are one of the records: both vary.
+    The records are a sample of all that could be asked, and the labels are a sample of the records: both vary.
     """
     total = sum(stratum.size for stratum in strata)
     shares = [(stratum.size / total, stratum.shares()) for stratum in strata]
@@ -205,9 +201,9 @@ def complete(strata: Sequence[Stratum]) -> bool:
 
 
 def quantile_of(parts: Sequence[tuple[float, float]], variance: float) -> float:
-    """Returns Student's t by Satterthwaite's degrees of freedom, if labels of several strata have a part in a figure.
+    """Returns Student's t by Satterthwaite's degrees of freedom, if labels of several strata contribute to a figure.
 
-    Of one stratum the figure is a plain rate, for which Wilson's interval is right as it is.
+    With one stratum the figure is a plain rate, for which Wilson's interval needs no correction.
     """
     if sum(part > variance * NEGLIGIBLE for part, _ in parts) < 2:
         return Z
@@ -229,7 +225,7 @@ def gradient(figure: Figure, cells: Cells) -> list[float]:
 
 
 class LabelledVerdicts:
-    """Verdicts of a grader on labelled answers, apart for those that are recorded as passes and as failures."""
+    """Verdicts of a grader on labelled answers, separately for recorded passes and recorded failures."""
 
     def __init__(self) -> None:
         self.passes, self.failures = AgreementTable(), AgreementTable()
@@ -242,7 +238,7 @@ class LabelledVerdicts:
 
     @property
     def table(self) -> AgreementTable:
-        """The counts of both together, not weighted."""
+        """The counts of both together, unweighted."""
         pairs = zip(cells_of(self.passes), cells_of(self.failures), strict=True)
         tp, fp, ff, tf = (int(passes + failures) for passes, failures in pairs)
         return AgreementTable(true_pass=tp, false_pass=fp, false_fail=ff, true_fail=tf)
@@ -266,7 +262,7 @@ def agreement_of(found: LabelledVerdicts, records: VerdictCounts, *, recorded: b
     table, scope = found.table, found.scope
     strata = found.strata(records, recorded=recorded) if table.n else []
     figures = {name: estimate(name, strata) if claimed(name, scope, recorded) else Estimate() for name in FIGURES}
-    if recorded and figures["grader_pass_rate"].value is not None:  # known of all records: no estimate
+    if recorded and figures["grader_pass_rate"].value is not None:  # known for all records, not estimated
         figures["grader_pass_rate"] = Estimate(ratio(records.passed, records.passed + records.failed))
     values: dict[str, Any] = {name: figure.value for name, figure in figures.items()}
     intervals = {name: figure.interval for name, figure in figures.items()}
@@ -321,9 +317,9 @@ def corrected_difference(run: JudgedRun, baseline: JudgedRun) -> CorrectedDiffer
     """Returns how much more the person would pass in a run than in the baseline; None if they share no prompt.
 
     The estimate is prediction-powered: the grader's verdict on every answer is replaced by the share of right answers
-    that the labels show for such a verdict, in each run apart, and the prompts are paired. Interval: the distances by
-    Wilson of each of these shares, and that of the paired prompts, are added as squares, and scaled by how much the
-    variance differs because labels and verdicts of one prompt depend on each other.
+    that the labels show for such a verdict, separately in each run, and the prompts are paired. Interval: the distances
+    to the Wilson bounds of these shares and to the bounds of the paired differences are added as squares, and scaled by
+    the change in variance because labels and verdicts of one prompt depend on each other.
     """
     ids = [id for id in run.prompts if all(graded(side.prompts.get(id)) for side in (run, baseline))]
     if not ids:
@@ -364,11 +360,11 @@ def corrected_difference(run: JudgedRun, baseline: JudgedRun) -> CorrectedDiffer
 
 
 def graded(counts: VerdictCounts | None) -> int:
-    """How many answers have a verdict, those of agents that failed included."""
+    """The number of answers with a verdict, including those of agents that failed."""
     return counts.passed + counts.failed + counts.errors if counts else 0
 
 
 def share(run: JudgedRun, id: str, verdict: bool) -> float:
-    """The share of a prompt's answers that are recorded as passes, or as failures; the rest are of failed agents."""
+    """The share of a prompt's answers that are recorded as passes, or as failures; failed agents are neither."""
     counts = run.prompts[id]
     return (counts.passed if verdict else counts.failed) / graded(counts)

@@ -17,7 +17,7 @@ KIND_KEYS = ("type", "expected")
 
 
 class PromptCounts:
-    """Counts prompts by category; grows with the number of categories only."""
+    """Counts prompts by category; needs memory per category, not per prompt."""
 
     def __init__(self, key: str) -> None:
         self.key = key

@@ -1,6 +1,6 @@
 """Calibration of a grader: graded results or trials are sampled for review and compared with a person's labels.
 
-Data flow: graded answers, each trial as one → those with a label, as they come, and a random sample of the rest →
+Data flow: graded answers, each trial as one → those with a label, in input order, and a random sample of the rest →
 (a second grader) → counts, the records to show, a report. Only the sample and the disagreements are kept in memory.
 """
 
@@ -40,7 +40,7 @@ from agenteval.wire.row import ERROR, FAIL, GRADER_ERROR, PASS, UNGRADED, Attemp
 from agenteval.wire.validation import check
 
 COUNTED_AS = {PASS: "passed", FAIL: "failed", ERROR: "errors", UNGRADED: "ungraded", GRADER_ERROR: "grader_errors"}
-TWICE = 10  # of so many records to review, one is asked twice
+TWICE = 10  # one of so many records is reviewed twice
 T = TypeVar("T")
 
 
@@ -61,7 +61,7 @@ def check_label(record: Record) -> Label:
 
 
 class Labels(dict[str, Label]):
-    """Labels by id; the last one for an id counts. `again` has those that the person gave a second time."""
+    """Labels by id; the last one for an id counts. `again` has the labels of answers that are reviewed twice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Labels(dict[str, Label]):
 
     @property
     def self_agreement(self) -> SelfAgreement | None:
-        """How often the second label of an answer is the first one; None if there is no second one."""
+        """How often the second label of an answer equals the first; None if there is no second one."""
         pairs = [(self[id], again) for id, again in self.again.items() if id in self]
         known = [(first, again) for first, again in pairs if first.output_hash == again.output_hash]
         same = sum(first.verdict == again.verdict for first, again in known)
@@ -126,7 +126,7 @@ class Item(NamedTuple):
     """An answer under review, with its label and the second grader's verdict, if there are any."""
 
     record: Record
-    """The result; of a trial, the result that it was."""
+    """The result; a trial is turned into one."""
     row: RowWithSteps
     attempt: Attempt
     label: Label | None = None
@@ -134,7 +134,7 @@ class Item(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The id of the record; of a trial `ID#N`."""
+        """The id of the record; `ID#N` for a trial."""
         return self.row.name_of(self.attempt)
 
     @property
@@ -186,7 +186,7 @@ class Calibration:
         self._labelled: set[str] = set()  # those whose label is for this output
 
     def candidates(self, source: Source, refusals: Refusals, seen: Callable[[str], None]) -> Iterator[Item]:
-        """Yields the records with a label, as they come, then the sample of the others."""
+        """Yields the records with a label, in input order, then the sample of the others."""
         for _record, items in read_checked(source, self._accept, refusals):
             for item in items:
                 count_record(self.records, item.attempt)
@@ -206,8 +206,8 @@ class Calibration:
         yield from self.reservoir.drawn()
 
     def _accept(self, record: Record) -> list[Item]:
-        """Returns the answers of a record with their labels; raises BadRecord if a label was used for another one."""
-        record = without_human_verdict(record)  # it is the grader that is calibrated
+        """Returns the answers of a record with their labels; raises BadRecord if a label is used twice."""
+        record = without_human_verdict(record)  # the grader is calibrated, not the person
         row = row_of(record, RowWithSteps)
         if not row.attempts:
             raise BadRecord('"trials" is empty: there is no answer to review')
@@ -293,7 +293,7 @@ class Calibration:
 
     @property
     def judged(self) -> JudgedRun:
-        """The verdicts of each prompt, and what the labels say of them."""
+        """The verdicts of each prompt, and the labels of its answers."""
         return JudgedRun(self.prompts, self.answers)
 
 

@@ -1,7 +1,7 @@
 """The boxes of a review document that a person ticks: written for each record, and read back.
 
 They are between two HTML comments, which markdown viewers hide. The first has the record's id as JSON without spaces or
-any character that markdown, HTML or an editor could change; `harmless` defuses such comments in the texts of agents, so
+any character that markdown, HTML or an editor could change; `harmless` changes such comments in the texts of agents, so
 that every one in a document is ours. An editor may break or join lines, trim spaces or turn - into *, and the boxes can
 still be read.
 """
@@ -81,7 +81,7 @@ class Part(NamedTuple):
 def read_reviews(lines: Iterable[str]) -> Iterator[Review]:
     """Yields the reviews of a document in order; a repeated id must have the same tick, and is read once.
 
-    Those that are asked once more may differ: how often they do is a figure of the report.
+    The two ticks of a record that is reviewed twice may differ; the report shows how often they do.
     """
     known: dict[tuple[str, bool], Record] = {}
     for part in parts_of("\n".join(lines)):

@@ -1,7 +1,7 @@
-"""A person's labels over the verdicts of graders: in a graded record the label decides, and what it overrules is kept.
+"""A person's labels override the verdicts of graders; the record keeps what they override.
 
-Data flow: labels by the name of the answer (`ID`, of a trial `ID#N`) and a graded record → the record with
-`humanVerdict`, whose `score` is as the person says. Labels that cannot be used are counted.
+Data flow: labels by the name of the answer (`ID`, or `ID#N` for a trial) and a graded record → the record with
+`humanVerdict` and the `score` that follows from the label. Labels that cannot be used are counted.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ NO_NOTE = "labelled by a person"
 
 
 class LabelRules:
-    """Has labels decide over the verdicts of the records that they are for."""
+    """Applies labels to the graded records that they are for."""
 
     def __init__(self, labels: Labels) -> None:
         self.labels = labels
@@ -32,7 +32,7 @@ class LabelRules:
         self._seen: set[str] = set()
 
     def __call__(self, record: Record) -> Record:
-        """Returns the graded record, as the labels say; of trials, how often they pass is computed anew."""
+        """Returns the graded record with its labels applied; the pass rates of trials are computed again."""
         record = without_human_verdict(record)
         if not holds_trials(record):
             return self._labelled(record, record["id"])
@@ -74,7 +74,7 @@ class LabelRules:
         return without(answer, ("graderError",)) | {"score": score, HUMAN_VERDICT: human}
 
     def report(self) -> str:
-        """Says in one line what became of the labels."""
+        """Returns one line that says how many labels were used, and why others were not."""
         done = self.done
         unknown = len(self.labels) - len(self._seen)
         left_out = [

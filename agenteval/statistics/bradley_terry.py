@@ -13,7 +13,7 @@ from agenteval.statistics.intervals import TAIL
 
 Outcomes = Mapping[tuple[int, int], float]
 """The outcomes of one prompt: for two runs by number, 1 if the first is preferred, 0 if the second, 0.5 for a tie."""
-PRIOR = 0.5  # half a tie between every two runs: one that wins always is not infinitely strong
+PRIOR = 0.5  # half a tie between every two runs, so that one that always wins is not infinitely strong
 STEPS = 100
 PRECISION = 1e-10
 
@@ -28,7 +28,7 @@ class FittedStrength(NamedTuple):
 
 
 def fit_strengths(count: int, prompts: Sequence[Outcomes]) -> list[FittedStrength]:
-    """Returns the strengths of so many runs, whose mean is 0, by Newton's method."""
+    """Returns the strengths of `count` runs, with mean 0, by Newton's method."""
     strengths = [0.0] * count
     for _ in range(STEPS):
         slopes = [math.fsum(column) for column in zip(*scores_of(strengths, prompts), prior_of(strengths), strict=True)]
@@ -52,7 +52,7 @@ def chance(strengths: Sequence[float], i: int, j: int) -> float:
 
 
 def scores_of(strengths: Sequence[float], prompts: Sequence[Outcomes]) -> Matrix:
-    """For each prompt, how many wins more each run has than the model expects."""
+    """For each prompt, the wins of each run less those that the model expects."""
     rows = []
     for outcomes in prompts:
         row = [0.0] * len(strengths)
@@ -65,13 +65,13 @@ def scores_of(strengths: Sequence[float], prompts: Sequence[Outcomes]) -> Matrix
 
 
 def prior_of(strengths: Sequence[float]) -> list[float]:
-    """The same for the ties that are assumed."""
+    """The same for the assumed ties, in sum."""
     count = len(strengths)
     return [math.fsum(PRIOR * (0.5 - chance(strengths, i, j)) for j in range(count) if j != i) for i in range(count)]
 
 
 def information(strengths: Sequence[float], prompts: Sequence[Outcomes]) -> Matrix:
-    """The information matrix; a constant on all cells fixes the mean, which the comparisons leave open."""
+    """The information matrix; a constant added to all cells fixes the mean, which comparisons do not determine."""
     count = len(strengths)
     weights = {(i, j): PRIOR for i in range(count) for j in range(i + 1, count)}
     for outcomes in prompts:

@@ -1,11 +1,11 @@
 """When a history of runs changed: a test after every run, with one level for all of them together.
 
 After each run, every split of the runs since the last change is a candidate. The test of a split is the conditional
-test of Cochran, Mantel and Haenszel, a stratum per prompt: if nothing changed, the attempts of a prompt may change
-places, so that its passes after the split have a hypergeometric distribution. Of two runs with one attempt each this is
-McNemar's test. The split with the largest deviation counts, its p value is multiplied by the number of splits, and the
-look after run t may spend a share 1/(t(t-1)) of the level. These shares add up to 1 however long the history gets, and
-a change that was shown is never taken back by a later run.
+test of Cochran, Mantel and Haenszel, with a stratum per prompt: if nothing changed, the attempts of a prompt are
+exchangeable, so that its passes after the split have a hypergeometric distribution. For two runs with one attempt each
+this is McNemar's test. The split with the largest deviation is tested, its p value is multiplied by the number of
+splits, and the test after run t may spend a share 1/(t(t-1)) of the level. These shares add up to 1 however long the
+history gets, and a later run never retracts a change that was shown.
 """
 
 import math
@@ -19,10 +19,10 @@ from agenteval.statistics.paired import SIGNIFICANT
 
 STEPS = 50  # of bisection
 LARGEST_TILT = 50.0
-LEAST_DEVIATION = 2.0  # in standard errors: no look has a level that less would reach
+LEAST_DEVIATION = 2.0  # in standard errors; smaller deviations are never significant
 
 Tables = Counter[tuple[int, int, int]]
-"""How many prompts have so many attempts, so many of them after the split, and so many passes."""
+"""The number of prompts by their attempts, attempts after the split, and passes."""
 
 
 class Change(NamedTuple):
@@ -43,7 +43,7 @@ class _Group(NamedTuple):
 
 
 def find_changes(prompts: Sequence[Sequence[tuple[int, int]]], runs: int) -> list[Change]:
-    """The changes of a history; each prompt has how many attempts passed and how many are graded, run by run."""
+    """The changes of a history; for each prompt and run it takes how many attempts passed and how many are graded."""
     groups = _group(prompts)
     changes: list[Change] = []
     first = 0
@@ -71,7 +71,7 @@ def _group(prompts: Sequence[Sequence[tuple[int, int]]]) -> list[_Group]:
 
 
 def _largest_deviation(groups: Sequence[_Group], first: int, last: int) -> tuple[int, float]:
-    """The split of these runs that deviates most from no change, in standard errors; it is the first run after it."""
+    """The split (as the first run after it) that deviates most from no change, and its deviation in standard errors."""
     end = last + 1
     spreads = []  # of each group: the sum of passes times failures, over what its attempts divide it by
     for graded, _, prompts in groups:
@@ -111,7 +111,7 @@ def _split_p(groups: Sequence[_Group], first: int, split: int, last: int) -> flo
 
 
 def upper_tail(tables: Tables, seen: int) -> float:
-    """The chance of so many passes after the split or more, if nothing changed and so many are more than expected.
+    """The chance of at least `seen` passes after the split if nothing changed; `seen` is more than expected.
 
     Sums of hypergeometric counts by the saddlepoint approximation of Lugannani and Rice, corrected for whole numbers.
     """
@@ -132,7 +132,7 @@ def upper_tail(tables: Tables, seen: int) -> float:
 
 
 def _hypergeometric(n: int, drawn: int, passes: int) -> tuple[int, list[float]]:
-    """The least number of passes among those drawn, and the logarithm of the chance of that number and each above."""
+    """The least possible number of passes among those drawn, and the log probability of it and of each larger one."""
 
     def log_choose(n: int, k: int) -> float:
         return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

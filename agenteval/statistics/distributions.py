@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-LARGE = 200  # degrees of freedom from which the expansion of the t quantile is good to ten digits
+LARGE = 200  # degrees of freedom from which the expansion of the t quantile is exact to ten digits
 
 
 @lru_cache(256)
@@ -62,7 +62,7 @@ def _t_central(t: float, df: int) -> float:
 
 
 def _t_from_normal(z: float, df: int) -> float:
-    """The Cornish-Fisher expansion (A&S 26.7.5): from 200 degrees of freedom on, good to ten digits."""
+    """The Cornish-Fisher expansion (A&S 26.7.5): exact to ten digits from 200 degrees of freedom on."""
     terms = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
@@ -73,7 +73,7 @@ def _t_from_normal(z: float, df: int) -> float:
 
 
 def _normal_from_t(t: float, df: int) -> float:
-    """z with the same tail as t: Wallace's approximation, corrected; from 200 degrees of freedom on, to four digits."""
+    """z with the same tail as t: Wallace's approximation, corrected; four digits from 200 degrees of freedom on."""
     wallace = math.sqrt(df * math.log1p(t * t / df))
     return wallace * (1 - 1 / (4 * df)) if t * t < df else wallace
 
@@ -104,6 +104,6 @@ def _gamma_below(x: float, shape: float) -> float:
 
 
 def binomial_term(successes: int, n: int, p: float) -> float:
-    """The probability of so many successes in n trials; 0 < p < 1."""
+    """The probability of that number of successes in n trials; 0 < p < 1."""
     ways = math.lgamma(n + 1) - math.lgamma(successes + 1) - math.lgamma(n - successes + 1)
     return math.exp(ways + successes * math.log(p) + (n - successes) * math.log1p(-p))

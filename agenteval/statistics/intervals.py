@@ -24,7 +24,7 @@ Z = normal_quantile(TAIL)
 PRIOR = 0.5  # weight of "all trials of a prompt are alike" in the design effect, in failed trials
 NO_SPREAD = 1e-12
 ROUNDING = 1e-9
-RARE = 0.05  # what Brown, Cai and DasGupta (2001) take for the bound of a rate of one to three events
+RARE = 0.05  # the level that Brown, Cai and DasGupta (2001) use to bound a rate of one to three events
 MANY = 50
 
 WILSON = "wilson"
@@ -34,8 +34,8 @@ EQUAL_VALUES = "equal values"
 ORDER = "order statistics"
 LOG_T = "t, log scale"
 BOOTSTRAP = "bootstrap t"
-FEWEST = 4  # clusters: there are too few ways to draw from three
-DRAWN_AT_ONCE = 50_000  # values; of more, memory is what a resample costs
+FEWEST = 4  # clusters: three allow too few different resamples
+DRAWN_AT_ONCE = 50_000  # values; larger arrays are slower, because they exceed the caches
 
 
 def interval(bounds: tuple[float, float], n: int, method: str, level: float = LEVEL) -> ConfidenceInterval:
@@ -44,7 +44,7 @@ def interval(bounds: tuple[float, float], n: int, method: str, level: float = LE
 
 
 def bounds(found: ConfidenceInterval | None) -> tuple[float, float] | None:
-    """Low and high alone."""
+    """The two bounds without the rest."""
     return None if found is None else (found.low, found.high)
 
 
@@ -52,13 +52,13 @@ def bounds(found: ConfidenceInterval | None) -> tuple[float, float] | None:
 
 
 def rate_interval(passed: int, count: int, level: float = LEVEL) -> ConfidenceInterval | None:
-    """The interval of the share that passed, of independent records; None of none."""
+    """The interval of the share of independent records that passed; None without records."""
     z = normal_quantile(0.5 + level / 2)
     return interval(wilson(passed / count, count, z), count, WILSON, level) if count else None
 
 
 def wilson(rate: float, count: float, z: float = Z) -> tuple[float, float]:
-    """The Wilson score interval of a rate over so many independent values, which need not be a whole number.
+    """The Wilson score interval of a rate over `count` independent values; `count` need not be a whole number.
 
     It holds at 0 %, at 100 % and with few values.
     """
@@ -75,13 +75,15 @@ def prompt_rate_interval(
     clusters: Sequence[object] | None = None,
     level: float = LEVEL,
 ) -> ConfidenceInterval | None:
-    """The interval of the mean of prompts' pass rates, from the passes and the graded attempts of each; None of none.
+    """The interval of the mean pass rate, from the passes and graded attempts of each prompt; None without prompts.
 
     The attempts of a prompt are a cluster, or part of the one that `clusters` names.
     """
     if not passed or (clusters is None and all(count == 1 for count in graded)):
         return rate_interval(sum(passed), len(passed), level)
-    k = len(graded) / math.fsum(1 / count for count in graded)  # as if all had so many trials: the rates vary as much
+    k = len(graded) / math.fsum(
+        1 / count for count in graded
+    )  # the common number of trials with which the rates would vary as much
     rates = [passes / count for passes, count in zip(passed, graded, strict=True)]
     sums, counts = cluster_sums(rates, range(len(rates)) if clusters is None else clusters)
     found = clustered_rate_interval([k * part for part in sums], [k * count for count in counts], level=level)
@@ -93,7 +95,7 @@ def clustered_rate_interval(
 ) -> ConfidenceInterval | None:
     """The interval of a rate from the passes and size of each cluster, such as the trials of a prompt; None of none.
 
-    Values of a cluster resemble each other, so they are worth fewer independent ones: the effective n. Sums may be
+    Values of a cluster are correlated, so they are worth fewer independent values: the effective n. Sums may be
     fractions, such as scores or the estimates of pass^k of prompts, which are worth more.
     """
     total = sum(counts)
@@ -109,20 +111,20 @@ def clustered_rate_interval(
 
 
 def rare_bound(rate: float, count: float, level: float = LEVEL) -> float:
-    """The lower bound of a rate of few events, as of a Poisson distribution: there Wilson's is too high; else 1."""
+    """The Poisson lower bound of a rate of few events, for which Wilson's is too high; 1 if there are more."""
     events = rate * count
     rare = 0 < events <= (2 if count <= MANY else 3) and rate < 0.5
     return gamma_quantile(RARE * (1 - level) / (1 - LEVEL), events) / count if rare else 1.0
 
 
 def effective_count(sums: Sequence[float], counts: Sequence[float], prior: float = PRIOR) -> float:
-    """How many independent values would tell as much about the rate as these clusters."""
+    """The number of independent values that would tell as much about the rate as these clusters."""
     size, total = len(counts), sum(counts)
     if size == 1:
         return 1.0
     rate = math.fsum(sums) / total
     between, binomial = total**2 * _jackknife_variance(sums, counts), total * rate * (1 - rate)
-    if binomial < NO_SPREAD:  # all passed, or none: as uncertain as with one value that differs
+    if binomial < NO_SPREAD:  # all passed or all failed: as uncertain as if one value differed
         between = binomial = 1.0
     design_effect = (between + prior * total / size) / (binomial + PRIOR)
     return total / design_effect
@@ -134,7 +136,7 @@ def cluster_freedom(counts: Sequence[float]) -> int:
 
 
 def _jackknife_variance(sums: Sequence[float], counts: Sequence[float]) -> float:
-    """The variance of the mean: how much it changes without each of two clusters or more (CR3)."""
+    """The variance of the mean by leaving out each of two or more clusters (CR3)."""
     size, total = len(counts), sum(counts)
     centre = math.fsum(sums) / total
     pairs = zip(sums, counts, strict=True)
@@ -172,7 +174,7 @@ def score_interval(
         return _equal_values(values[0], df + 1, len(values), (0.0, 1.0), level) if values else None
     sums, counts = cluster_sums(values, range(len(values)) if clusters is None else clusters)
     centre = math.fsum(sums) / len(values)
-    # Scores vary less than passes: what may be unseen is as large as what was seen, or near 0 and 1 as a pass.
+    # Scores vary less than passes: an unseen deviation is as large as the largest seen, or near 0 and 1 that of a pass.
     largest = max(abs(part / count - centre) for part, count in zip(sums, counts, strict=True))
     prior = PRIOR * max(largest, 1 / (1 + len(sums) * centre * (1 - centre)))
     return clustered_rate_interval(sums, counts, prior, level)
@@ -183,8 +185,8 @@ def mean_interval(
 ) -> ConfidenceInterval | None:
     """The t-interval of a mean of differences from -1 to 1; `clusters` names the cluster of each value.
 
-    Of equal values the t-interval has width 0, of one value it has none. Then the interval is what the mean could be
-    if some other values were missed by chance.
+    For equal values the t-interval has width 0, for one value it does not exist. Then the interval is where the mean
+    could be if other values were missed by chance.
     """
     centre = mean(values)
     if centre is None:
@@ -210,7 +212,7 @@ def standard_error(values: Sequence[float], clusters: Sequence[object] | None = 
 def _equal_values(
     value: float, count: int, n: int, span: tuple[float, float], level: float = LEVEL
 ) -> ConfidenceInterval:
-    """By Wilson, up to this share of values may differ although none of `count` does: by as much as the span allows."""
+    """The interval of equal values: by Wilson, a share of all values may lie at an end of `span`, unseen in `count`."""
     z = normal_quantile(0.5 + level / 2)
     share = z * z / (count + z * z)
     low, high = ((1 - share) * value + share * end for end in span)
@@ -223,7 +225,7 @@ def _equal_values(
 def percentile_interval(
     values: Sequence[float], p: float, clusters: Sequence[object] | None = None, level: float = LEVEL
 ) -> ConfidenceInterval | None:
-    """The nearest pair of values with the percentile between them; None if there are too few, or both are equal.
+    """The nearest two values that enclose the percentile; None if there are too few values, or both are equal.
 
     `clusters` names the cluster of each value, such as the prompt of a trial: then each of the effective number of
     values stands for several neighbours in the order.
@@ -247,8 +249,8 @@ def percentile_interval(
 
 @lru_cache(1024)
 def percentile_ranks(n: int, p: float, level: float = LEVEL) -> tuple[int, int] | None:
-    """Places in a sorted list of n between which the percentile lies so often; None if not even first and last do."""
-    # It lies between places i and j (from 0) if of n values at least i + 1 and at most j are below it.
+    """Ranks in a sorted list of n that enclose the percentile at that level; None if even first and last do not."""
+    # It lies between ranks i and j (from 0) if at least i + 1 and at most j of n values are below it.
     if n < 2 or 1 - binomial_term(0, n, p) - binomial_term(n, n, p) < level:
         return None
     fewest = most = min(max(1, math.floor((n + 1) * p)), n - 1)
@@ -266,7 +268,7 @@ def percentile_ranks(n: int, p: float, level: float = LEVEL) -> tuple[int, int] 
 def ratio_interval(
     numerators: Sequence[float], denominators: Sequence[float], clusters: Sequence[object] | None = None
 ) -> ConfidenceInterval | None:
-    """The interval of the ratio of two means of paired values, none below 0, by the jackknife over pairs or clusters.
+    """The interval of the ratio of two means of paired, non-negative values, by the jackknife over pairs or clusters.
 
     None if a mean is 0, one value or cluster is the whole sum, or all ratios are equal.
     """
@@ -278,7 +280,7 @@ def ratio_interval(
     above, below = math.fsum(numerators), math.fsum(denominators)
     if above <= 0 or below <= 0 or max(numerators) >= above or max(denominators) >= below:
         return None
-    # How much the logarithm changes without each pair, times n - 1: the jackknife's error is that of their mean.
+    # The change of the logarithm without each pair, times n - 1: the jackknife's error is that of the mean of these.
     changes = [
         (len(numerators) - 1) * (math.log1p(-b / below) - math.log1p(-a / above))
         for a, b in zip(numerators, denominators, strict=True)
@@ -288,7 +290,7 @@ def ratio_interval(
 
 
 def skewed_freedom(values: Sequence[float]) -> int:
-    """The degrees of freedom of the variance of values by Satterthwaite: n - 1 of normal ones, fewer with outliers."""
+    """Satterthwaite's degrees of freedom of a sample variance: n - 1 for normal values, fewer with outliers."""
     size, centre = len(values), math.fsum(values) / len(values)
     second, fourth = (math.fsum((value - centre) ** power for value in values) / size for power in (2, 4))
     if size < 3 or second < NO_SPREAD**2:
@@ -328,7 +330,7 @@ def bootstrap_mean_interval(
         return None
     sums = [math.fsum(cluster) for cluster in known]
     counts = [float(len(cluster)) for cluster in known]
-    # What the mean and its clustered standard error are made of, so that a resample is one weighted sum of each.
+    # The sums from which the mean and its clustered standard error follow: a resample is one weighted sum of each.
     columns = [
         sums,
         counts,
@@ -340,11 +342,11 @@ def bootstrap_mean_interval(
     [centre], [error] = _means_and_errors([[math.fsum(column)] for column in columns], len(known))
     if not error > 0:
         return None
-    usable = errors > 0  # a resample of one value, drawn over and over, has no error
+    usable = errors > 0  # a resample that consists of one value only has no error
     pivots = sorted(((means - centre)[usable] / errors[usable]).tolist())
     if not pivots:
         return None
-    # Resamples of few clusters vary too little: as far out as Student's t is beyond the normal distribution.
+    # Resamples of few clusters vary too little: widen the interval as Student's t widens the normal distribution's.
     tail = normal_below(-t_quantile(TAIL, len(known) - 1))
     low, high = math.floor(len(pivots) * tail), min(math.floor(len(pivots) * (1 - tail)), len(pivots) - 1)
     bounds = max(0.0, float(centre - pivots[high] * error)), float(centre - pivots[low] * error)
@@ -363,7 +365,7 @@ def _means_and_errors(totals: Any, size: int) -> tuple[Any, Any]:
 
 
 def _resample(columns: Sequence[Sequence[float]], iterations: int, seed: int) -> Any:
-    """The sum of each column in each resample; the columns have one length."""
+    """The sum of each column in each resample; all columns have the same length."""
     import numpy as np
 
     values = np.array(columns, dtype=np.float64)
@@ -373,7 +375,7 @@ def _resample(columns: Sequence[Sequence[float]], iterations: int, seed: int) ->
     many = max(1, DRAWN_AT_ONCE // length)
     for start in range(0, iterations, many):
         count = min(many, iterations - start)
-        # How often each value was drawn, instead of the drawn values: resample by resample, for all columns.
+        # Counts how often each value was drawn in each resample, for all columns together.
         drawn = generator.integers(0, length, (count, length)) + np.arange(0, count * length, length)[:, None]
         times = np.bincount(drawn.ravel(), minlength=count * length).reshape(count, length)
         # Not `@`: BLAS splits the sum by the number of processors, and the last digits with it.

@@ -1,4 +1,4 @@
-"""Two runs on the same prompts: the interval of the difference, the test of it, and what so many prompts show.
+"""Two runs on the same prompts: the interval of the difference, its test, and the power of that many prompts.
 
 Passes are compared by the signs of their differences (McNemar, Tango), other values by the t test, with exact tests
 where few prompts differ. Several tests at once are adjusted by Holm's method.
@@ -22,13 +22,13 @@ from agenteval.statistics.samples import mean, variance
 from agenteval.wire.differences import ConfidenceInterval
 
 SIGNIFICANT = 1 - LEVEL
-FEW = 12  # differences of either sign up to which all assignments of signs are tried
+FEW = 12  # differences, up to which all assignments of signs are tried
 STEPS = 60  # of bisection
 TANGO = "tango"
 
 
 class PairedTest(NamedTuple):
-    """The mean of differences, its interval, the p value that there is none, and what so many prompts show."""
+    """The mean of differences, its interval, the p value of no difference, and the power of that many prompts."""
 
     mean: float | None = None
     interval: ConfidenceInterval | None = None
@@ -36,7 +36,7 @@ class PairedTest(NamedTuple):
     detectable: float | None = None
     """The smallest true difference that this many prompts detect with 80 % power."""
     needed: int | None = None
-    """About how many prompts would show the difference that was seen, with 80 % power."""
+    """About how many prompts would show the observed difference with 80 % power."""
 
 
 def compare_paired(
@@ -70,9 +70,9 @@ def compare_paired(
 def _shown(
     differences: Sequence[float], clusters: Sequence[object] | None, by_signs: bool, level: float
 ) -> tuple[float | None, int | None]:
-    """The smallest difference that so many prompts show, and how many show the one that was seen."""
+    """The smallest difference that this many prompts show, and how many prompts show the observed one."""
     n, x, seen = len(differences), abs(math.fsum(differences)) / len(differences), seen_differences(differences)
-    worth = 1.0  # how many independent prompts each is
+    worth = 1.0  # the number of independent prompts that each is worth
     if clusters is not None:
         error, _ = standard_error(differences, clusters)
         varies = error is not None and error >= NO_SPREAD
@@ -83,9 +83,9 @@ def _shown(
 
 
 def _scaled(tango: ConfidenceInterval, size: float, means: ConfidenceInterval | None) -> ConfidenceInterval:
-    """Tango's interval in another unit: towards 0 as it is, away from 0 as far as that of means, if that is further.
+    """Tango's interval scaled to differences of one size; the bound away from 0 is that of means if that is further.
 
-    Prompts that were not drawn may differ by more than those that were, so that the estimate is no bound.
+    Other prompts may differ by more than those in the sample, so the observed size is not a bound.
     """
     low, high = size * tango.low, size * tango.high
     if means is not None:
@@ -95,7 +95,7 @@ def _scaled(tango: ConfidenceInterval, size: float, means: ConfidenceInterval | 
 
 
 def signs(differences: Sequence[float]) -> tuple[int, int]:
-    """How many differences are above 0, and how many below."""
+    """The number of differences above 0, and below 0."""
     return sum(d > TIE for d in differences), sum(d < -TIE for d in differences)
 
 
@@ -105,7 +105,7 @@ def signs(differences: Sequence[float]) -> tuple[int, int]:
 def _compare_means(
     differences: Sequence[float], clusters: Sequence[object] | None, level: float
 ) -> tuple[ConfidenceInterval | None, float]:
-    """The t-interval and p; where few prompts or clusters differ, p is that of the exact test if it is larger."""
+    """The t-interval and p; if few prompts or clusters differ, p is at least that of the exact test."""
     found = mean_interval(differences, clusters, level)
     error, df = standard_error(differences, clusters)
     centre = math.fsum(differences) / len(differences)
@@ -118,7 +118,7 @@ def _compare_means(
 
 
 def sign_flip_p(differences: Sequence[float]) -> float:
-    """The exact test of a mean: the share of all assignments of signs with a sum as large; ties count half (mid-p)."""
+    """The exact test of a mean: the share of sign assignments with at least that sum; ties count half (mid-p)."""
     sums = [0.0]
     for d in differences:
         sums = [s + d for s in sums] + [s - d for s in sums]
@@ -165,16 +165,16 @@ def sign_test(b: int, c: int) -> float:
 
 
 def mid_p(b: int, c: int) -> float:
-    """McNemar's mid-p value of b prompts that only one run passed against c that only the other did, two-sided."""
+    """McNemar's two-sided mid-p value; b prompts were passed by one run only, c by the other only."""
     tail, seen = _tail(b, c)
     return 1.0 if b == c else min(1.0, 2 * tail - seen)
 
 
 def _tail(b: int, c: int) -> tuple[float, float]:
-    """The chance of b against c or further apart, one-sided, under a fair coin; and that of b against c itself."""
+    """The one-sided probability under a fair coin of b against c or further apart, and that of exactly b against c."""
     n, low = b + c, min(b, c)
-    # From the largest term of the tail down: each is the one before times k/(n-k+1). Logarithms, because
-    # 2**n does not fit a float.
+    # From the largest term of the tail down: each is the previous one times k/(n-k+1). In logarithms, because 2**n
+    # exceeds a float.
     seen = term = math.exp(math.lgamma(n + 1) - math.lgamma(low + 1) - math.lgamma(n - low + 1) - n * math.log(2))
     tail = 0.0
     for k in range(low, -1, -1):
@@ -201,7 +201,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def holm_levels(p_values: Sequence[float]) -> list[float]:
     """The level of each interval at which it excludes 0 if and only if Holm's adjusted p is below 0.05.
 
-    A test that is rejected has the level of its step, all others that of the first that is not (Guilbaud 2008).
+    A rejected test has the level of its step, all others have that of the first test not rejected (Guilbaud 2008).
     """
     rejected = sum(p < SIGNIFICANT for p in holm(p_values))
     levels = [LEVEL] * len(p_values)
@@ -214,10 +214,10 @@ def holm_levels(p_values: Sequence[float]) -> list[float]:
 
 
 def rank_intervals(names: Sequence[str], better: Collection[tuple[str, str]]) -> dict[str, tuple[int, int]]:
-    """First and last place of each; `better` has pairs of which the first is shown to be better than the second.
+    """The best and worst possible rank of each run; `better` has the pairs whose first is shown to beat the second.
 
-    If all pairs are adjusted together so that none is wrong in 95 % of comparisons, then all these intervals hold in
-    as many: of runs that are equally good, each may have any of the places that they share.
+    If the pairs are adjusted together so that 95 % of comparisons make no error, all these intervals hold together in
+    95 %; each of several equally good runs may have any of the ranks that they share.
     """
     return {
         name: (1 + sum(other == name for _, other in better), len(names) - sum(one == name for one, _ in better))

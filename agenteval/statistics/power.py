@@ -1,8 +1,8 @@
-"""What so many prompts show: the smallest difference of two runs, or the prompts that show a given one.
+"""Power: the smallest difference of two runs that n prompts show, or the number of prompts that show a given one.
 
-`detectable` and `prompts_needed` are for ae-compare and ae-plan alike. They need the mean square of a prompt's
-difference between the two runs: ae-compare has seen the differences, ae-plan takes them from two pilots, or puts them
-together from variances that pilots measure or that are assumed.
+`detectable` and `prompts_needed` serve ae-compare and ae-plan. They need the mean square of a prompt's difference
+between the two runs: ae-compare has observed the differences, ae-plan takes them from two pilots, or computes it from
+variances that are measured by pilots or assumed.
 """
 
 import math
@@ -17,10 +17,10 @@ from agenteval.wire.plan import Source
 POWER = 0.8
 TIE = 1e-9
 FEWEST = 3
-MOST = 1_000_000  # prompts: beyond, no number is worth naming
-GUENTHER = Z * Z / 2  # prompts that a t test needs more than the normal distribution says (Guenther 1981)
+MOST = 1_000_000  # prompts; larger results are given as None
+GUENTHER = Z * Z / 2  # prompts that a t test needs in addition to those by the normal distribution (Guenther 1981)
 STEPS = 60  # of bisection
-SHARE_BETWEEN = 0.5  # of prompts that differ in difficulty about as much as their trials differ by chance
+SHARE_BETWEEN = 0.5  # prompts differ in difficulty about as much as their trials differ by chance
 CORRELATION = 0.8
 TRIALS = (1, 2, 3, 5, 10)
 ASSUMED: Source = "assumed"
@@ -31,9 +31,9 @@ MEASURED: Source = "measured"
 
 
 class Goal(NamedTuple):
-    """How often which test is to show a difference; `flip` is the size of a difference that is not 0.
+    """The power and level of a test; `flip` is the size of all differences that are not 0.
 
-    It is McNemar's test of signs if all differences have one size, else, with `flip` 0, the t test.
+    With `flip` it is McNemar's test of signs; if differences have several sizes, `flip` is 0 and it is the t test.
     """
 
     power: float = POWER
@@ -41,22 +41,24 @@ class Goal(NamedTuple):
     flip: float = 0.0
 
     def prompts(self, x: float, square: float) -> float:
-        """How many prompts show a true difference x > 0, if the mean square of a prompt's difference is then that."""
+        """The number of prompts that show a true difference x > 0, given the mean square of a prompt's difference."""
         critical = normal_quantile(0.5 + self.level / 2)
         reserve = normal_quantile(self.power) if self.power > 0.5 else 0.0
         needed = ((critical * math.sqrt(square) + reserve * math.sqrt(max(0.0, square - x * x))) / x) ** 2
-        fewest = math.floor(math.log2(1 / (1 - self.level))) + 1  # flips that are significant if all have one sign
+        fewest = (
+            math.floor(math.log2(1 / (1 - self.level))) + 1
+        )  # the least number of flips that is significant if all have one sign
         return max(needed, fewest * self.flip / x) if self.flip else needed + GUENTHER
 
 
 def prompts_needed(x: float, square: float, goal: Goal) -> int | None:
-    """Returns how many prompts show a true difference x > 0; None if more than anybody has."""
+    """Returns how many prompts show a true difference x > 0; None if more than a million."""
     needed = goal.prompts(x, square)
     return None if needed > MOST else max(FEWEST, math.ceil(needed - TIE))
 
 
 def detectable(prompts: float, square: Callable[[float], float], goal: Goal) -> float | None:
-    """Returns the smallest difference that so many prompts show, given the mean square by difference; None if none."""
+    """Returns the smallest difference that `prompts` show, given the mean square as a function of it; None if none."""
     if goal.prompts(1.0, square(1.0)) > prompts:
         return None
     low, high = 0.0, 1.0
@@ -99,7 +101,7 @@ def variance_within(pilot: Pilot) -> float | None:
 
 
 def variance_between(pilot: Pilot) -> float | None:
-    """The variance of the prompts' true pass rates: of what was seen, less the noise of few trials."""
+    """The variance of the prompts' true pass rates: that of the observed rates, less the noise of few trials."""
     within = variance_within(pilot)
     if within is None:
         return None
@@ -115,7 +117,7 @@ def share_between(pilots: Sequence[Pilot]) -> float | None:
 
 
 class SeenDifferences(NamedTuple):
-    """How much two runs differ on the same prompts, as if one prompt more differed and one did not."""
+    """How much two runs differ on the same prompts; smoothed by one more prompt that differs and one that does not."""
 
     squares: tuple[float, ...]
     mean_square: float
@@ -124,12 +126,12 @@ class SeenDifferences(NamedTuple):
     k: float  # trials of a prompt in each run: the harmonic mean
 
     def square(self, x: float, scale: float = 1.0) -> float:
-        """The mean square if there is a true difference x more."""
+        """The mean square if the true difference is larger by x."""
         return scale * self.mean_square + self.flip * x
 
 
 def seen_differences(differences: Sequence[float], k: float = 1.0) -> SeenDifferences:
-    """Returns the squares of one difference or more, and how large those are that are not 0."""
+    """Returns the squares of at least one difference, their mean, and the size of those that are not 0."""
     squares, n = tuple(d * d for d in differences), len(differences)
     total, sizes = math.fsum(squares), math.fsum(map(abs, differences))
     flip = total / sizes if sizes > TIE else 1.0
@@ -145,11 +147,11 @@ def pilot_differences(a: Pilot, b: Pilot) -> SeenDifferences | None:
     return seen_differences([a[id].rate - b[id].rate for id in shared], 1 / noise)
 
 
-# --- what is to be shown ------------------------------------------------------------------------
+# --- planning -----------------------------------------------------------------------------------
 
 
 class Question(NamedTuple):
-    """What is to be shown, and what is assumed where no pilot measures it; None is the default."""
+    """The difference to show, and what to assume instead of measuring it; None means measured, or the default."""
 
     detect: float
     power: float
@@ -159,7 +161,7 @@ class Question(NamedTuple):
 
 
 class Variances(NamedTuple):
-    """The parts of the variance of one prompt's difference, and where they are from."""
+    """The components of the variance of one prompt's difference, and their sources."""
 
     between: float
     within: float  # mean of the two runs
@@ -172,7 +174,7 @@ class Variances(NamedTuple):
     def square(self, k: int, x: float, scale: float = 1.0) -> float:
         """The mean square of one prompt's difference with k trials in each run, if the true difference is x.
 
-        With as many trials as the pilots have, it is what they show; `scale` multiplies what was measured.
+        With as many trials as in the pilots, it is the observed one; `scale` multiplies what was measured.
         """
         if self.seen and abs(self.seen.k - k) < TIE:
             return self.seen.square(x, scale)
@@ -180,7 +182,7 @@ class Variances(NamedTuple):
 
 
 def variances(rate: float, question: Question, pilots: Sequence[Pilot]) -> Variances:
-    """Returns the parts of the variance: measured where the pilots allow it, else assumed."""
+    """Returns the components of the variance: measured where the pilots allow it, else assumed."""
     other = other_rate(rate, question.detect)
     total = (rate * (1 - rate) + other * (1 - other)) / 2
     measured = share_between(pilots) if question.share_between is None else None
@@ -197,7 +199,7 @@ def variances(rate: float, question: Question, pilots: Sequence[Pilot]) -> Varia
 
 
 def measured_range(rate: float, found: Variances, pilots: Sequence[Pilot]) -> tuple[float, float] | None:
-    """Returns how many times smaller and larger the variance may be, by the pilots' own 95 % intervals; None if few."""
+    """Returns the factors by which the variance may be smaller and larger, by the pilots' 95 % intervals; or None."""
     if found.seen:
         ends = bounds(score_interval(found.seen.squares))
         return ends and (ends[0] / found.seen.mean_square, ends[1] / found.seen.mean_square)
@@ -214,7 +216,7 @@ def measured_range(rate: float, found: Variances, pilots: Sequence[Pilot]) -> tu
 
 
 def other_rate(rate: float, detect: float) -> float:
-    """The pass rate of the other run: of the two possible, the one with the larger variance."""
+    """The other run's pass rate: the one of the two possible that has the larger variance."""
     return min(max(0.0, min(other_rates(rate, detect), key=lambda other: abs(other - 0.5))), 1.0)
 
 

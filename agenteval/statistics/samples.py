@@ -28,7 +28,7 @@ def variance(values: Sequence[float]) -> float:
 
 
 def commonest(counts: Iterable[int]) -> int:
-    """The number that occurs most often, the largest of several such; 1 over nothing. The k of a run is that."""
+    """The most frequent number, the largest if several are; 1 over nothing. It is the k of a run."""
     found = Counter(counts)
     return max(found, key=lambda count: (found[count], count), default=1)
 
@@ -36,7 +36,9 @@ def commonest(counts: Iterable[int]) -> int:
 # --- pass@k and pass^k --------------------------------------------------------------------------
 
 
-MOST_PROMPTS = 0.9  # of the graded prompts must have k trials for an interval: those with more may be the hard ones
+MOST_PROMPTS = (
+    0.9  # share of the graded prompts that must have k trials for an interval: those with more may be the hard ones
+)
 
 
 def pass_at(n: int, c: int, j: int) -> float | None:
@@ -51,10 +53,10 @@ def pass_exp(n: int, c: int, j: int) -> float | None:
 
 
 def plug_in_pass_at_k(p: float, k: int) -> float:
-    """passAtK of agent-eval-harness: the pass rate p put into 1-(1-p)^k, which is biased."""
+    """passAtK of agent-eval-harness: 1-(1-p)^k of the pass rate p, which is biased."""
     return float(1 - (1 - p) ** k)
 
 
 def plug_in_pass_exp_k(p: float, k: int) -> float:
-    """passExpK of agent-eval-harness: the pass rate p to the power of k, which is biased."""
+    """passExpK of agent-eval-harness: p^k of the pass rate p, which is biased."""
     return float(p**k)

@@ -1,14 +1,15 @@
-"""Tests that may be looked at after every prompt, and a run that stops when the answer is known (--stop-when-known).
+"""Tests that may be checked after every prompt, and a run that stops when the answer is known (--stop-when-known).
 
 `BettingTest` is an always-valid test of a mean, by an e-process (Waudby-Smith and Ramdas 2023, betting on bounded
 means). For each of several bets b, the product of 1 + b * (x - mean) over all values x has an expectation of at most 1
 if the mean is right. The e-value is the average of these products; by Ville's inequality it ever reaches 20 with a
-probability of at most 0.05, so the test may be looked at after every value.
+probability of at most 0.05, so the test may be checked after every value.
 
 `EarlyStop` runs prompts in a random order, the same in every run, and feeds their values to the test in that order, not
-as they finish: agents that fail often take longest. Once the answer is known, no further prompt is started. Until then
-only a few prompts are started ahead of the slowest, because they may turn out not to be needed. Against a baseline the
-answer may also be that the run is at most `margin` worse. `sequential_test` is the same test for ae-compare.
+in the order in which they finish, because failing agents often take longest. Once the answer is known, no further
+prompt is started. Until then only a few prompts are started ahead of the slowest, because they may not be needed.
+Against a baseline the answer may also be that the run is at most `margin` worse. `sequential_test` is the same test for
+ae-compare.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ from agenteval.streams.rows import row_of
 from agenteval.wire.records import Record
 from agenteval.wire.row import Row
 
-# Of the largest bet that keeps every factor above 0:
+# The bets, as shares of the largest bet that keeps every factor above 0:
 SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 0.95)
 ALPHA = 0.05
 LARGEST = 700.0  # exponent that a float can hold
@@ -61,9 +62,9 @@ class BettingTest:
 
 
 def sequential_test(differences: Sequence[float], level: float = LEVEL) -> PairedTest:
-    """The analysis of differences within -1 and 1, in the order in which they were looked at, whenever that ended.
+    """The analysis of differences within -1 and 1, in the order in which they were tested.
 
-    The interval has all means that the test never rejected, so it holds although the run stopped when it did.
+    The interval contains all means that the test never rejected, so it holds whenever the run stopped.
     """
     if not differences:
         return PairedTest()
@@ -81,7 +82,7 @@ def sequential_test(differences: Sequence[float], level: float = LEVEL) -> Paire
 
 
 def largest_e_value(differences: Iterable[float], mean: float, enough: float = math.inf) -> float:
-    """The largest e-value against a mean of those that could have ended a run, or the first that is enough."""
+    """The largest e-value against a mean once a run could have ended, or the first that is at least `enough`."""
     test, largest = BettingTest(mean, -1.0, 1.0), 0.0
     for count, value in enumerate(differences, 1):
         test.add(value)
@@ -93,11 +94,11 @@ def largest_e_value(differences: Iterable[float], mean: float, enough: float = m
 # --- early stopping -----------------------------------------------------------------------------
 
 
-PATIENCE = 60.0  # seconds to wait for the slowest agent before more are started all the same
+PATIENCE = 60.0  # seconds to wait for the slowest agent before more are started anyway
 
 
 class EarlyStop:
-    """Decides when to stop; `baseline` are the passes of another run, else the pass rate is tested for `threshold`.
+    """Decides when to stop: compares with `baseline`, the passes of another run, else the pass rate with `threshold`.
 
     Against a baseline it also stops once the run is known to be at most `margin` worse, if there is a margin.
     """
@@ -122,7 +123,7 @@ class EarlyStop:
         self._to_run: list[Record] = []
 
     def plan(self, prompts: Iterable[Record], done: Pilot, done_ids: Iterable[str] = ()) -> int:
-        """Reads all prompts and puts them, and those of an earlier run, in random order; returns how many there are."""
+        """Reads all prompts, orders them and those of an earlier run at random, and returns how many are to run."""
         self._to_run = sorted(prompts, key=lambda prompt: place(prompt["id"]))
         waiting = {prompt["id"] for prompt in self._to_run}
         self._earlier = {id for id in done_ids if id not in waiting}
@@ -132,7 +133,7 @@ class EarlyStop:
         return len(self._to_run)
 
     def prompts(self) -> Iterator[Record]:
-        """Yields the prompts until it is known."""
+        """Yields the prompts until the answer is known."""
         for prompt in self._to_run:
             with self._changed:
                 self._changed.wait_for(self._may_start, PATIENCE)
@@ -142,11 +143,11 @@ class EarlyStop:
             yield prompt
 
     def add(self, record: Record) -> None:
-        """Takes the record of a prompt into account, once those before it in the order are there."""
+        """Adds the record of a prompt to the test, once all before it in the order have finished."""
         self._finish(record["id"], passes_of(record))
 
     def skip(self, id: str) -> None:
-        """Goes on without the record of a prompt that could not be run."""
+        """Continues without the record of a prompt that could not be run."""
         self._finish(id, None)
 
     def _finish(self, id: str, found: Passes | None) -> None:
@@ -156,7 +157,7 @@ class EarlyStop:
             self._changed.notify_all()
 
     def _may_start(self) -> bool:
-        """Whether it is known, or not too many prompts are ahead of the first that is still running."""
+        """Whether the answer is known, or few enough prompts are ahead of the first that is still running."""
         return self.ahead is None or self.known or self._started - self._looked_at < self.ahead
 
     def _look(self) -> None:
@@ -169,7 +170,7 @@ class EarlyStop:
     def _compare(self, found: Passes | None, id: str) -> None:
         other = self.baseline.get(id) if self.baseline is not None else None
         if found is None or (self.baseline is not None and other is None):
-            return  # not graded here or there: it tells nothing
+            return  # not graded in both runs
         self.compared.append((found, other))
         for test in (self.test, self.margin_test):
             if test is not None:
@@ -177,7 +178,7 @@ class EarlyStop:
 
     @property
     def comparable(self) -> int:
-        """How many prompts can tell anything."""
+        """The number of prompts that the test can use."""
         return len(self._order) if self.baseline is None else sum(id in self.baseline for id in self._order)
 
     @property
@@ -187,7 +188,7 @@ class EarlyStop:
 
     @property
     def worse(self) -> bool:
-        """Whether it is known to pass less often."""
+        """Whether the run is known to pass less often."""
         return self.known and self.test.side < 0
 
     @property
@@ -202,7 +203,7 @@ class EarlyStop:
         return {"against": self.name} | ({} if self.margin is None else {"margin": self.margin})
 
     def summary(self) -> str:
-        """What is known, from how many prompts, and how many were not run."""
+        """Returns what is known, from how many prompts, and how many were not run."""
         count = len(self.compared)
         rates = f"passes {rate([found for found, _ in self.compared])}"
         if self.baseline is None:
@@ -231,6 +232,6 @@ def rate(passes: list[Passes]) -> str:
 
 
 def passes_of(record: Record) -> Passes | None:
-    """How many attempts of a result or of trials passed; None if none is graded, BadRecord if it is neither."""
+    """The passed and graded attempts of a result or trials; None if none is graded; raises BadRecord otherwise."""
     verdicts = row_of(record, Row, answered=False).verdicts
     return Passes(sum(verdicts), len(verdicts)) if verdicts else None

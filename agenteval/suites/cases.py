@@ -1,7 +1,7 @@
-"""The frame of all formats: a case of a suite → a prompt, and what no prompt can express.
+"""What all formats share: turns a case of a suite into a prompt, and reports what a prompt cannot express.
 
 A format is a module with `cases(path)`, which finds the cases, and `fill(case, raw)`, which turns one into a prompt.
-A case that is wrong raises BadRecord and costs only itself.
+An invalid case raises BadRecord and is left out.
 """
 
 import os
@@ -23,47 +23,47 @@ NAMED = 60  # characters of a value in a message
 
 
 class Settings(NamedTuple):
-    """What the user says about a suite."""
+    """The user's settings for a suite."""
 
-    base: str  # the directory from which paths in the prompts count
+    base: str  # the directory to which paths in the prompts are relative
     skill: str | None = None
     on_host: bool = False
     image: str | None = None
 
 
 class Case:
-    """A case on its way to a prompt."""
+    """A case of a suite while it is turned into a prompt."""
 
     def __init__(self, where: str, settings: Settings) -> None:
         self.where, self.settings = where, settings
         self.fields: Record = {}
         self.metadata: Record = {}
         self.checks: list[Record] = []
-        self.workspace: Record | None = None  # where the case needs one
+        self.workspace: Record | None = None  # if the case needs one
         self.setup: list[str] = []  # commands that fill it
-        self.lost: list[str] = []  # what no prompt can express
-        self.named = False  # whether the id was made for it
+        self.lost: list[str] = []  # what a prompt cannot express
+        self.named = False  # whether the id was generated
 
     def check(self, type_: str, **parameters: Any) -> None:
         """Adds a check."""
         self.checks.append(check_of(type_, **parameters))
 
     def lose(self, name: str, value: object = None) -> None:
-        """Notes a part of the case that no prompt can express."""
+        """Notes a part of the case that a prompt cannot express."""
         value = ", ".join(map(str, value)) if isinstance(value, list) else value
         text = "" if value is None else preview(one_line(str(value), NAMED), NAMED)
         self.lost.append(f"{name} ({text})" if text else name)
 
     def path(self, path: str) -> str:
-        """Returns a path that works from where the prompts are."""
+        """Returns a path relative to the directory of the prompts."""
         return os.path.relpath(path, self.settings.base)
 
     def shell_path(self, path: str) -> str:
-        """Returns a path for `setup`, which runs elsewhere."""
+        """Returns a path for a `setup` command, which runs in another directory."""
         return f'"$AE_PROMPTS"/{shlex.quote(self.path(path))}'
 
     def prompt(self) -> Record:
-        """Returns the prompt; BadRecord if it is none."""
+        """Returns the prompt; raises BadRecord if it is invalid."""
         prompt = dict(self.fields)
         if self.checks:
             prompt["checks"] = self.checks
@@ -81,7 +81,7 @@ class Case:
 
 
 def check_of(type_: str, **parameters: Any) -> Record:
-    """Returns a check without the parameters that are not given."""
+    """Returns a check without the parameters that are None or False."""
     given = {name: value for name, value in parameters.items() if value is not None and value is not False}
     return {"type": type_, **given}
 
@@ -93,7 +93,7 @@ def converted(
     validate: Callable[[Record], object],
     console: Console,
 ) -> Iterator[Record]:
-    """Yields the prompts; reports cases that are wrong, what cannot be expressed, and how often."""
+    """Yields the prompts; reports invalid cases and what cannot be expressed, with counts."""
     seen: set[str] = set()
     lost: Counter[str] = Counter()
     affected, named = 0, 0
@@ -111,7 +111,7 @@ def converted(
         except MissingExtra:
             raise
         except (BadRecord, UserError) as error:  # UserError: a file of the case cannot be read
-            own = re.match(r"(\S.*?:\d+): (.*)", str(error), re.DOTALL)  # names the file of the case that is wrong
+            own = re.match(r"(\S.*?:\d+): (.*)", str(error), re.DOTALL)  # names a file of the case
             if own and os.path.exists(own[1].rpartition(":")[0]):
                 console.refuse(own[1], own[2], "refused case")
             else:
@@ -135,11 +135,11 @@ def converted(
         console.say(f"{affected} of {counted(len(seen), 'prompt')} lack part of the original case: {parts}")
 
 
-# --- parts that several formats have ------------------------------------------------------------
+# --- shared by several formats ------------------------------------------------------------------
 
 
 def text_of(raw: Record, name: str) -> str:
-    """Returns a text that a case must have."""
+    """Returns the text in a required field."""
     value = raw.get(name)
     if not isinstance(value, str) or not value.strip():
         raise BadRecord(f'"{name}" is missing' if value in (None, "") else f'"{name}" must be a string')
@@ -147,14 +147,14 @@ def text_of(raw: Record, name: str) -> str:
 
 
 def object_of(raw: object, what: str) -> Record:
-    """Returns an object; BadRecord says what is not one."""
+    """Returns an object; raises BadRecord if it is something else."""
     if not isinstance(raw, dict):
         raise BadRecord(f"{what} must be an object with fields")
     return raw
 
 
 def list_of(raw: Record, field: str) -> list[Any]:
-    """Returns a list, empty if the field is missing; BadRecord if it is something else."""
+    """Returns a list, empty if the field is missing; raises BadRecord if it is something else."""
     found = raw.get(field) or []
     if not isinstance(found, list):
         raise BadRecord(f'"{field}" must be a list')
@@ -162,7 +162,7 @@ def list_of(raw: Record, field: str) -> list[Any]:
 
 
 def turns(case: Case, messages: list[Any]) -> str | list[str]:
-    """Returns what the user says in a chat; other messages cannot be expressed."""
+    """Returns the user's messages in a chat; notes the others, which cannot be expressed."""
     said: list[str] = []
     for message in messages:
         content = object_of(message, "a message").get("content")
@@ -181,12 +181,12 @@ def turns(case: Case, messages: list[Any]) -> str | list[str]:
 
 
 def seconds(value: object, name: str) -> float:
-    """Returns seconds as milliseconds."""
+    """Converts seconds to milliseconds; raises BadRecord unless they are above 0."""
     if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
         raise BadRecord(f'"{name}" must be a number of seconds above 0, got {value!r}')
     return value * 1000
 
 
 def as_id(name: str) -> str:
-    """Returns a name as an id: without white space."""
+    """Returns a name as an id, with - in place of white space."""
     return re.sub(r"\s+", "-", name.strip())

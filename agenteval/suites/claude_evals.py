@@ -11,7 +11,7 @@ from agenteval.streams.jsonl import read_json
 from agenteval.suites.cases import Case, as_id, check_of, object_of, seconds, text_of
 from agenteval.suites.documents import Found, file_in, line_of_field, placed, read_document, read_front_matter
 
-TIMEOUT = 300  # seconds, where the case has no limit
+TIMEOUT = 300  # seconds, if the case has no limit
 NOT_CASES = {"results", "mocks", "graders", "node_modules"}
 TOP = {"schema_version", "name", "description", "tags", "plugins", "runs", "expected_outcome"}
 EXECUTION = {"model", "max_turns", "timeout_seconds", "allowed_tools", "append_system_prompt", "env"}
@@ -47,7 +47,7 @@ def _evals_of(plugin: str) -> str:
 
 
 def fill(case: Case, raw: Any) -> None:
-    """Turns a case into a prompt; prompt.md comes before case.yaml."""
+    """Turns a case into a prompt; prompt.md overrides case.yaml."""
     folder: str = raw
     fields, text = _fields_of(folder)
     case.fields = {"id": as_id(str(fields.get("name") or os.path.basename(os.path.abspath(folder)))), "input": text}
@@ -71,7 +71,8 @@ def fill(case: Case, raw: Any) -> None:
         raise BadRecord("has no grader")
     for name, grader in graders:
         try:
-            found = _check_of(grader)
+            kind = text_of(grader, "type")
+            found = _KINDS[kind](grader) if kind in _KINDS else kind
         except BadRecord as error:
             raise BadRecord(f"grader {name}: {error}") from None
         if isinstance(found, str):
@@ -82,7 +83,7 @@ def fill(case: Case, raw: Any) -> None:
 
 
 def _fields_of(folder: str) -> tuple[dict[str, Any], str]:
-    """Returns the fields of both files in one, and the prompt."""
+    """Returns the merged fields of both files, and the prompt."""
     fields: dict[str, Any] = {}
     text = ""
     if path := file_in(folder, "case.yaml"):
@@ -120,14 +121,6 @@ def _graders_of(folder: str, fields: dict[str, Any]) -> Iterator[tuple[str, dict
         if name.endswith(".md"):
             grader, body = read_front_matter(os.path.join(place, name))
             yield name.removesuffix(".md"), {"body": body.strip(), **grader}
-
-
-def _check_of(grader: dict[str, Any]) -> dict[str, Any] | str:
-    """Returns the check that a grader is, or what of it no check can express."""
-    kind = text_of(grader, "type")
-    if kind not in _KINDS:
-        return kind
-    return _KINDS[kind](grader)
 
 
 def _regex(grader: dict[str, Any]) -> dict[str, Any] | str:
@@ -174,7 +167,7 @@ def _file_exists(grader: dict[str, Any]) -> dict[str, Any]:
     path, there = text_of(grader, "path"), grader.get("exists", True)
     if there and not re.search(r"[*?\[{]", path):
         return check_of("file-exists", path=path)
-    patterns = {path, path.replace("**/", "")}  # find's * matches / too, but **/ also stands for no directory
+    patterns = {path, path.replace("**/", "")}  # find's * matches / too, but **/ also matches no directory
     tests = " -o ".join(f"-path {shlex.quote(f'./{one}')}" for one in sorted(patterns))
     return check_of("command", run=f"{'' if there else '! '}find . {tests} | grep -q .")
 
@@ -188,7 +181,7 @@ def _llm(grader: dict[str, Any]) -> dict[str, Any] | str:
     return check_of("judge", rubric=rubric)
 
 
-_KINDS = {
+_KINDS = {  # each returns a check, or what no check can express
     "regex": _regex,
     "tool_used": _tool_used,
     "tool_order": _tool_order,

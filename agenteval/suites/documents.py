@@ -20,25 +20,21 @@ FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOT
 
 
 class Document(NamedTuple):
-    """A file's data, and the line on which each item of a list begins: by the list's field, "" for the file itself."""
+    """A file's data, and the first line of each item of its lists, by field; "" if the file itself is a list."""
 
     data: Any
     lines: dict[str, list[int]]
 
-    def line(self, field: str, index: int) -> int:
-        """Returns the line of an item."""
-        return self.lines[field][index]
-
 
 class Found(NamedTuple):
-    """A case as it is in the suite: where it is, and its data, or why it cannot be read."""
+    """A case in a suite: its place, and its data or the error with which it cannot be read."""
 
     where: str
     raw: Any
 
 
 def read_text(path: str) -> str:
-    """Returns a file's text; UserError if it cannot be read."""
+    """Returns a file's text; raises UserError if it cannot be read."""
     try:
         return io.TextIOWrapper(io.BytesIO(read_given(path)), encoding="utf-8-sig").read()
     except OSError as error:
@@ -48,7 +44,7 @@ def read_text(path: str) -> str:
 
 
 def read_document(path: str) -> Document:
-    """Returns a JSON, JSON Lines or YAML file; BadRecord, with the line, if it is not one."""
+    """Reads a JSON, JSON Lines or YAML file; raises BadRecord, with the line, if it is invalid."""
     text = read_text(path)
     if path.endswith(YAML):
         return read_yaml(text)
@@ -84,7 +80,7 @@ def _json_lines(data: bytes) -> dict[str, list[int]]:
 
 
 def read_yaml(text: str) -> Document:
-    """Returns a YAML text; BadRecord, with the line, if it is not one."""
+    """Parses YAML; raises BadRecord, with the line, if it is invalid."""
     try:
         import yaml
     except ImportError:
@@ -101,7 +97,7 @@ def read_yaml(text: str) -> Document:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or one_line(str(error), 200)
         raise BadRecord(f"{f'line {mark.line + 1}: ' if mark else ''}is not YAML: {reason}") from None
-    except (ValueError, RecursionError) as error:  # such as a date that is none
+    except (ValueError, RecursionError) as error:  # such as the date 2024-02-30
         raise BadRecord(f"is not YAML: {one_line(str(error), 200)}") from None
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     lists = {key.value: value for key, value in pairs if isinstance(value, yaml.SequenceNode)}
@@ -111,9 +107,9 @@ def read_yaml(text: str) -> Document:
 
 
 def _refuse_cycles(value: Any) -> None:
-    """Raises ValueError if a value contains itself, as an alias inside of its anchor makes it."""
+    """Raises ValueError if a value contains itself, through an alias within its own anchor."""
     around: set[int] = set()
-    checked: set[int] = set()  # what many aliases stand for is looked at once
+    checked: set[int] = set()  # a value with many aliases is checked once
 
     def look(one: Any) -> None:
         inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
@@ -144,7 +140,7 @@ def read_front_matter(path: str) -> tuple[dict[str, Any], str]:
 
 
 def placed(error: BadRecord, path: str, above: int = 0) -> BadRecord:
-    """Returns an error with the file and the line that it names; `above` lines of the file were left out."""
+    """Returns an error with the path and its line, counted from `above` lines into the file."""
     found = re.match(r"line (\d+): (.*)", str(error), re.DOTALL)
     return BadRecord(f"{path}:{int(found[1]) + above}: {found[2]}" if found else f"{path}: {error}")
 
@@ -156,7 +152,7 @@ def line_of_field(path: str, field: str) -> int:
 
 
 def read_toml(path: str) -> dict[str, Any]:
-    """Returns a TOML file; BadRecord, with the line, if it is not one."""
+    """Reads a TOML file; raises BadRecord, with the line, if it is invalid."""
     try:
         return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
@@ -168,14 +164,14 @@ Cells = list[tuple[str, str]]
 
 
 def read_csv(path: str) -> Iterator[tuple[int, Cells | BadRecord]]:
-    """Yields the line and the cells of each row, each with the name of its column, or why it is not a row.
+    """Yields the line of each row and its cells, each with the name of its column, or the row's error.
 
-    The header's delimiter counts. After a row that is wrong, as with a quote that is not closed, the next line is read.
+    The delimiter is the header's. After an invalid row, such as one with an open quote, the next line is read.
     """
     lines = list(io.StringIO(read_text(path), newline=""))
     delimiter = max(",;\t", key=lines[0].count) if lines else ","
     names: list[str] | None = None
-    start = 0  # of the row, in lines
+    start = 0  # index of the row's first line
     while start < len(lines):
         first, rows = start, csv.reader(lines[start:], delimiter=delimiter, strict=True)
         try:
@@ -206,5 +202,5 @@ def csv_columns(path: str) -> list[str]:
 
 
 def file_in(folder: str, *names: str) -> str | None:
-    """Returns the first of the files that a directory has; whoever reads it says if it is something else."""
+    """Returns the path of the first of these names that exists in a directory, even if it is not a file."""
     return next((path for name in names if os.path.lexists(path := os.path.join(folder, name))), None)

@@ -1,4 +1,4 @@
-"""Which formats there are, and which one a file or directory looks like."""
+"""The formats, and which of them a file or directory looks like."""
 
 import os
 from collections.abc import Callable, Iterator

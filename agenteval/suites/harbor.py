@@ -12,8 +12,8 @@ from agenteval.suites.documents import Found, file_in, read_text, read_toml
 
 WORKDIR = "/app"
 COMPOSE = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml")
-OF_IMAGES = ("Dockerfile", *COMPOSE, ".gitkeep", ".dockerignore")  # files in environment/ that are not copied into one
-TEST_TIMEOUT = 600  # seconds, where the task has no limit
+OF_IMAGES = ("Dockerfile", *COMPOSE, ".gitkeep", ".dockerignore")  # files in environment/ that are not in an image
+TEST_TIMEOUT = 600  # seconds, if the task has no limit
 LOST = {
     "agent": ("user", "network_mode"),
     "verifier": ("user", "env", "environment", "collect", "network_mode"),
@@ -83,7 +83,7 @@ def fill(case: Case, raw: Any) -> None:
 
 
 def _image_of(case: Case, folder: str, environment: dict[str, Any]) -> str | None:
-    """Returns the image that a task runs in, if it does; BadRecord if it is still to be built."""
+    """Returns the image that a task runs in, if any; raises BadRecord if it must be built first."""
     place = os.path.join(folder, "environment")
     file = file_in(place, "Dockerfile", *COMPOSE)
     image = environment.get("docker_image") or (case.settings.image if file else None)
@@ -114,7 +114,7 @@ def _workdir_in(folder: str) -> str | None:
 
 
 def _copy_from(image: str, workdir: str) -> str:
-    """Returns a command that copies what an image has in a directory; an image may have none."""
+    """Returns a command that copies a directory's files out of an image; the directory may be missing."""
     return (
         f'engine=$(command -v podman || command -v docker) && id=$("$engine" create {shlex.quote(image)} true) && '
         f'{{ "$engine" cp "$id":{shlex.quote(f"{workdir}/.")} . 2>/dev/null; "$engine" rm "$id" >/dev/null; }}'

@@ -28,12 +28,12 @@ def cases(path: str) -> Iterator[Found]:
     if not isinstance(document.data, list):
         raise UserError(f"{path}: a dataset is a list of samples, or one sample per line")
     for index, sample in enumerate(document.data):
-        where = f"{path}:{document.line('', index)}"
+        where = f"{path}:{document.lines[''][index]}"
         yield Found(where, sample if isinstance(sample, BadRecord) else (sample, index + 1, path))
 
 
 def fill(case: Case, raw: Any) -> None:
-    """Turns a sample into a prompt: its target is contained in the answer, a choice is named as `ANSWER: B`."""
+    """Turns a sample into a prompt: the answer must contain the target, or name the choice as `ANSWER: B`."""
     sample, number, path = raw
     sample = {name: value for name, value in object_of(sample, "a sample").items() if value not in (None, "")}
     given = sample.get("input") or None
@@ -86,7 +86,7 @@ def _add_choices(case: Case, asked: str | list[str], choices: list[str], targets
 
 
 def _letters(right: list[str]) -> str:
-    """Returns a pattern for the right letters: one, or all of several in any order; "A, C", "(A) and (C)" and "AC"."""
+    """Returns a pattern for all right letters in any order, such as "A, C", "(A) and (C)" or "AC"."""
     if len(right) == 1:
         return f"{right[0]}[ ,*$)]*"
     one = rf"[{''.join(right)}][ ,*$()]*(?:\band\b[ ,*$()]*)?"

@@ -117,7 +117,7 @@ def _wants(test: Record, label: str) -> bool:
 
 
 def _tests(path: str, folder: str, data: Record) -> Iterator[tuple[str, Record | BadRecord]]:
-    """Yields the tests with their places: of the file itself, of files it names, and of scenarios."""
+    """Yields the tests and their places: from the file itself, from files that it names, and from scenarios."""
     lines = {} if path.endswith(".csv") else read_document(path).lines
     given = data.get("tests") or []
     for index, test in enumerate(_list(given)):
@@ -159,7 +159,7 @@ def _tests_in(pattern: str, where: str) -> Iterator[tuple[str, Record | BadRecor
 
 
 def _test_of_row(cells: list[tuple[str, str]]) -> Record:
-    """Returns the test of a row: columns are variables, those with __ are parts of the test."""
+    """Returns the test of a row: columns that begin with __ are fields of the test, others are variables."""
     test: Record = {"vars": {}, "assert": [], "options": {}, "metadata": {}}
     for name, cell in cells:
         if re.fullmatch(r"__expected\d*", name):
@@ -182,7 +182,7 @@ def _test_of_row(cells: list[tuple[str, str]]) -> Record:
 
 
 def _assertion_of(text: str) -> Record:
-    """Returns the assertion of a cell, such as `icontains: yes` or `similar(0.8): text`; other text must be equal."""
+    """Returns the assertion of a cell, such as `icontains: yes` or `similar(0.8): text`; other text means `equals`."""
     for prefix, type_ in (("javascript:", "javascript"), ("fn:", "javascript"), ("eval:", "javascript")):
         if text.startswith(prefix):
             return {"type": type_, "value": text.removeprefix(prefix).strip()}
@@ -196,7 +196,7 @@ def _assertion_of(text: str) -> Record:
 
 
 def _merged(first: Record, second: Record) -> Record:
-    """Returns a test on top of another one: variables, options and metadata one by one, assertions of both."""
+    """Merges two tests; the second overrides variables, options and metadata one by one, assertions are added."""
     merged = {**first, **second}
     for name in ("vars", "options", "metadata"):
         merged[name] = {**(first.get(name) or {}), **(second.get(name) or {})}
@@ -205,7 +205,7 @@ def _merged(first: Record, second: Record) -> Record:
 
 
 def _combinations(test: Record, config: Config) -> list[Record]:
-    """Returns the sets of variables: a variable with a list has each of its values in turn."""
+    """Returns the sets of variables: every combination of the values of those that are lists."""
     try:
         merged = _merged(config.default, test)
         variables = {name: _file_value(value, config.folder) for name, value in merged["vars"].items()}
@@ -264,7 +264,7 @@ def fill(case: Case, raw: Any) -> None:
 
 
 def render(template: str, variables: Record) -> str:
-    """Returns the text of a template with its variables, which may hold templates themselves."""
+    """Returns the text of a template with its variables, which may contain templates themselves."""
     for _depth in range(3):
         if "{%" in template or "{#" in template:
             raise BadRecord("the template has {% … %} or {# … #}; only {{ variables }} can be filled in")
@@ -356,7 +356,7 @@ def _group(checks: list[Record], threshold: float, **more: Any) -> Record:
 
 
 def _texts(value: Any) -> list[str]:
-    """Returns the texts of an assertion; of one text, those between its commas."""
+    """Returns the texts of an assertion; a single text is split at its commas."""
     values = value if isinstance(value, list) else re.findall(r'\s*("[^"]*"|[^,]+)\s*(?:,|$)', str(value or ""))
     texts = [str(one) if isinstance(value, list) else one.strip().strip('"') for one in values]
     if not any(texts):
@@ -373,7 +373,7 @@ def _contains_any(value: Any, _threshold: Any, inverse: bool, ignore_case: bool 
 
 
 def _contains_all(value: Any, _threshold: Any, inverse: bool, ignore_case: bool = False) -> Record:
-    """All of the texts; inverted, at least one of them is missing."""
+    """Returns a check that all of the texts occur; inverted, that at least one is missing."""
     texts = _texts(value)
     checks = [_contains(text, None, inverse, ignore_case) for text in texts]
     return _group(checks, 1 / len(checks) if inverse else 1)
@@ -490,7 +490,7 @@ KINDS: dict[str, Callable[[Any, Any, bool], Record | None]] = {
     "trajectory:goal-success": _judged("The agent reached the goal: {}"),
     "skill-used": _skills,
 }
-OTHERS = {  # known in the cells of a csv file, and not expressible
+OTHERS = {  # recognized in the cells of a csv file, but not expressible
     *("answer-relevance", "bleu", "classifier", "contains-html", "contains-json", "contains-sql", "contains-xml"),
     *("context-faithfulness", "context-recall", "context-relevance", "conversation-relevance", "finish-reason", "gleu"),
     *("guardrails", "is-html", "is-refusal", "is-sql", "is-valid-openai-function-call", "is-valid-openai-tools-call"),

@@ -27,7 +27,7 @@ def cases(path: str) -> Iterator[Found]:
         raise UserError(f"{path}: has no list of evals")
     folder = _skill_folder(path)
     for index, one in enumerate(data):
-        yield Found(f"{path}:{document.line(field, index)}", (one, index + 1, skill, folder))
+        yield Found(f"{path}:{document.lines[field][index]}", (one, index + 1, skill, folder))
 
 
 def _skill_folder(path: str) -> str:
@@ -38,7 +38,7 @@ def _skill_folder(path: str) -> str:
 
 
 def fill(case: Case, raw: Any) -> None:
-    """Turns an eval into a prompt: each expectation counts by itself; a query loads the skill, or does not."""
+    """Turns an eval into a prompt, with one check per expectation, or whether a query should load the skill."""
     one, number, skill, folder = raw
     one = object_of(one, "an eval")
     if "should_trigger" in one:

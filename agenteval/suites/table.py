@@ -36,7 +36,8 @@ def cases(path: str) -> Iterator[Found]:
     rows = list(read_csv(path))
     if not rows:
         raise UserError(f"{path}: has no rows below the column names")
-    taken = {cell.strip() for _line, cells in rows if isinstance(cells, list) for name, cell in cells if _is_id(name)}
+    cells_read = chain.from_iterable(cells for _line, cells in rows if isinstance(cells, list))
+    taken = {cell.strip() for name, cell in cells_read if _column(name) == "id"}
     for number, (line, cells) in enumerate(rows, 1):
         names = chain([f"row-{number}"], (f"row-{number}-{n}" for n in count(2)))
         made = next(name for name in names if name not in taken)
@@ -44,12 +45,8 @@ def cases(path: str) -> Iterator[Found]:
 
 
 def _column(name: str) -> str:
-    """Returns the name of a column; that of a known one in lower case."""
+    """Returns the name of a column, in lower case if it is a known one."""
     return name.lower() if name.lower() in KNOWN else name
-
-
-def _is_id(name: str) -> bool:
-    return _column(name) == "id"
 
 
 def fill(case: Case, raw: Any) -> None:

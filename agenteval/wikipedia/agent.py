@@ -52,7 +52,7 @@ class AskModel(Protocol):
 
 
 class SearchableWiki(Protocol):
-    """Wikipedia, or what stands in for it."""
+    """Wikipedia, or the articles in its place."""
 
     def search(self, query: str, most: int = 5) -> list[SearchHit]: ...
 
@@ -60,7 +60,7 @@ class SearchableWiki(Protocol):
 
 
 class AgentFailed(Exception):
-    """Why the agent cannot continue (the model or the wiki), in one line."""
+    """The model or the wiki failed and the agent cannot continue; the message is one line."""
 
 
 # --- the conversation ---------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class AgentConversation:
         return self._ask().text
 
     def _use(self, call: FunctionCall) -> Iterator[Event]:
-        """Yields a tool call and its result; an error of the call goes to the model, one of the wiki ends the run."""
+        """Yields a tool call and its result; an invalid call is reported to the model, a failing wiki ends the run."""
         given = json_object(call.arguments)
         yield self._event("tool_call", id=call.id, name=call.name, input=given)
         try:
@@ -162,7 +162,7 @@ class AgentConversation:
 
 
 def read_final(text: str) -> Record | None:
-    """Returns the answer that a text is or ends with, each field of its type; None if it has none.
+    """Returns the answer object that a text is or ends with, with every field; None if there is no such object.
 
     A model may omit a field, or write a number as text.
     """

@@ -1,4 +1,4 @@
-"""What stands in for Wikipedia and for the model with `ae-wikiagent --offline`: bundled articles, and rules.
+"""Replaces Wikipedia and the model for `ae-wikiagent --offline` by bundled articles and rules.
 
 A demonstration without a key or a network: the same question always gives the same calls and the same answer. The
 rules search for the words of the question, read the pages that fit best and answer with sentences from them; they know
@@ -37,12 +37,12 @@ FILE = re.compile(r"title: (\S.*)\nredirects:(.*)\nkind: (article|disambiguation
 LINK = re.compile(r"\[\[([^\]|]+)\]\]")
 SITE = "https://en.wikipedia.org/wiki/"
 TITLE_WEIGHT, REDIRECT_WEIGHT = 5, 2  # of a word, relative to one in the text
-SATURATION = 2.0  # occurrences of a word that count for half of what any number of them does
+SATURATION = 2.0  # number of occurrences at which a word has half of its greatest weight
 LONGEST_SNIPPET = 200  # characters
 
 
 class Article(NamedTuple):
-    """A page with the number of occurrences of each word: titles and redirects of Wikipedia, a text of our own."""
+    """A page with the number of occurrences of each word; title and redirects are Wikipedia's, the text is not."""
 
     title: str
     redirects: list[str]
@@ -108,7 +108,7 @@ class OfflineWiki:
 
 
 def _snippet(article: Article, wanted: frozenset[str]) -> str:
-    """Returns the beginning of the sentence with most words of the query."""
+    """Returns the beginning of the sentence with the most words of the query."""
     every = [sentence for line in article.text.splitlines() if "==" not in line for sentence in sentences(line)]
     return max(every, key=lambda sentence: share(wanted, roots(sentence)))[:LONGEST_SNIPPET]
 
@@ -195,7 +195,7 @@ def next_queries(work: Work, wanted: int) -> list[str]:
 
 
 def next_titles(work: Work, wanted: int) -> list[str]:
-    """Returns the titles to read next: of those offered in place of a page the best, then the best results."""
+    """Returns the titles to read next: the best of those offered in place of a page, then the best results."""
     terms = key_roots(work.question)
     scores: dict[str, float] = {}
     for hits in work.hits:
@@ -229,7 +229,7 @@ class Sentence(NamedTuple):
 
 
 def final_answer(work: Work) -> str:
-    """Returns the JSON object that the agent asks for: the best sentences of the pages, and which these are."""
+    """Returns the JSON object that the agent asks for, with the best sentences and the pages that have them."""
     terms = key_roots(work.question)
     chosen = choose([one for title, text in work.pages.items() for one in scored(title, text, terms)], terms)
     covered = share(terms, frozenset().union(*(one.matches for one in chosen)))
@@ -262,7 +262,7 @@ def scored(title: str, text: str, terms: frozenset[str]) -> Iterator[Sentence]:
 
 
 def choose(candidates: Sequence[Sentence], terms: frozenset[str]) -> list[Sentence]:
-    """Returns a few sentences, best first, each with a word of the question that those before lack; maybe none."""
+    """Returns a few sentences, best first, each with a word of the question that is not in those before."""
     ranked = sorted(candidates, key=lambda one: -one.score)
     if not ranked or share(terms, ranked[0].matches) < ENOUGH:
         return []

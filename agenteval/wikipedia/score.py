@@ -43,7 +43,7 @@ class ScoreWeights(NamedTuple):
 
 
 class ScoreRules(NamedTuple):
-    """How a question is scored: the exponents, how to count tokens, and whether those of the judge are among them."""
+    """How a question is scored: the exponents, how to count tokens, and whether the judge's are included."""
 
     weights: ScoreWeights
     count_text: CountText
@@ -184,7 +184,7 @@ class Scoring:
         self.metadata: dict[str, dict[str, None]] = {
             name: {} for name in ("ground_truth_file", "search_mode", "judge_model", "model")
         }
-        """The different values that the records have, in the order in which they came."""
+        """The distinct values in the records, in input order."""
         self._seen: set[str] = set()
 
     def add(self, record: Record) -> list[QuestionScore]:

@@ -54,9 +54,9 @@ class WikiPage(NamedTuple):
 
 
 class WikiError(Exception):
-    """Why the wiki gave no answer, in one line; `titles` are those of pages to read instead.
+    """The wiki gave no answer, for a reason in one line; `titles` are those of pages to read instead.
 
-    A transient failure may not happen again, after as many seconds as the server asks to wait.
+    A transient failure is worth a retry, after `wait` seconds if the server asks for that.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Ambiguous(WikiError):
 
 
 class Wiki:
-    """Searches and reads a wiki; for the main thread, whose timer limits each call.
+    """Searches and reads a wiki; for the main thread only, because a timer limits each call.
 
     The API's address (by default that of Wikipedia in the language) may omit /w/api.php. A text_limit of 0 means no
     limit, pause is the least time between two calls.
@@ -150,7 +150,7 @@ class Wiki:
     # --- requests ---------------------------------------------------------------------------------
 
     def _read(self, wikipedia: Any, title: str) -> tuple[Any, str]:
-        """Returns a page of the package and its text; finds out why if the package cannot read the answer."""
+        """Returns a page of the package and its text; if the package cannot read it, asks the API for the reason."""
         try:
             with warnings.catch_warnings(action="ignore"):  # bs4 complains about how the package calls it
                 found = wikipedia.page(title, auto_suggest=False)
@@ -189,7 +189,7 @@ class Wiki:
         return decoded
 
     def _retried(self, call: Callable[[], T]) -> T:
-        """Returns what the call returns, repeated while that may help; else raises WikiError."""
+        """Returns the result of a call, which is repeated after transient failures; raises WikiError."""
         attempt = 0
         while True:
             attempt += 1
@@ -221,7 +221,7 @@ class Wiki:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError when the time is over; the timeout of requests starts anew with each byte."""
+    """Raises TimeoutError when the time is over; the timeout of requests restarts with each byte."""
 
     def too_late(_signum: int, _frame: object) -> None:
         raise TimeoutError
