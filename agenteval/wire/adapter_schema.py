@@ -52,20 +52,20 @@ class Condition(_Part):
     """A test of one value of an event. Exactly one of `value` and `not` is given."""
 
     path: Path
-    """Where to look. A path with `[*]` looks at every item of that list: at the item's `type` (a string or number
-    item: at the item itself), or at what follows `[*]` in the path. Each item that fits gives an event of its own,
-    and extracts are relative to the item."""
+    """Where to look. A path with `[*]` looks at every item of that list: at the item's `type` (if the item is a string
+    or number, at the item itself), or at what follows `[*]` in the path. Each item that matches gives a separate event,
+    and `extract` is relative to the item."""
     value: Wanted | None = None
-    """Holds when the value found is this, or one of these; "*" is any non-null value."""
+    """True if the value found is this, or one of these; "*" is any non-null value."""
     not_: Wanted | None = msgspec.field(default=None, name="not")
-    """Holds when `value` with the same operand would not; a missing value holds too."""
+    """True if `value` with the same operand would be false; true for a missing value, too."""
 
 
 class Extract(_Part):
-    """What to take out of a matched event.
+    """What to take from an event that matches.
 
-    Each is a path, or a list of paths of which the first that finds something counts. `^$.path` starts
-    at the whole event where the match was on a list item.
+    Each is a path, or a list of paths, of which the first that finds something counts. If a list item matched,
+    `^$.path` starts at the whole event.
     """
 
     content: Paths | None = None
@@ -73,85 +73,86 @@ class Extract(_Part):
     title: Paths | None = None
     """Name of the tool."""
     status: Paths | None = None
-    """Status of a tool call: pending, in_progress, completed, failed, or a word (or boolean: true is completed)
-    that means one of these; `unchanged` if the event only adds to what is known of the call. Not given: a call is
-    pending, a result completed."""
+    """Status of a tool call: pending, in_progress, completed, failed, or a word (or boolean: true is completed) that
+    means one of these; `unchanged` if the event only adds to what is known about the call. By default, a call is
+    pending and a result completed."""
     id: Paths | None = None
-    """Id of a tool call, the same in the call and in its result. Without it a result closes the oldest open call of
-    its name, without a name the oldest open call. Of a message or thought that comes in pieces: pieces with another
-    id are another one."""
+    """Id of a tool call, the same in the call and in its result. Without it, a result belongs to the oldest open call
+    with its name, or without a name to the oldest open call. For a message or thought that comes in pieces, pieces with
+    another id form another one."""
     input: Paths | None = None
-    """What the tool was given; any JSON value. A text that is a JSON object is decoded."""
+    """What the tool was given; any JSON value. A string that contains a JSON object is decoded."""
     output: Paths | None = None
-    """What the tool gave back; any JSON value. An event that has it is a result."""
+    """What the tool returned; any JSON value. An event that has it is a result."""
     output_delta: Paths | None = None
-    """A piece of what the tool gave back: the pieces of a call are joined, unless `output` follows them."""
+    """A piece of what the tool returned: the pieces of a call are joined, unless `output` follows them."""
     permission: Paths | None = None
-    """The event asks for permission to run the tool: allowed or denied. It does not replace what is known of the call;
-    a call that was denied has failed, unless the agent says otherwise. Only `id`, `title` and `input` go with it."""
+    """The event asks for permission to run the tool: allowed or denied. It does not replace what is known about the
+    call; a call that was denied counts as failed, unless the agent reports otherwise. It can be combined only with
+    `id`, `title` and `input`."""
     is_error: Paths | None = None
-    """The call failed when any of these paths finds true, a number other than 0 (an exit code), a text other than
-    "", "false", "0", "no", "none", "null", or a non-empty list or object."""
+    """The call failed if any of these paths finds true, a number other than 0 (an exit code), a string other than "",
+    "false", "0", "no", "none", "null", or a non-empty list or object."""
     duration: Paths | None = None
-    """Milliseconds the tool took; not given: time between the two lines."""
+    """Milliseconds the tool took; by default, the time between the two lines."""
     start: Paths | None = None
-    """When the tool began by the agent's own clock: milliseconds, or a text in ISO 8601. With `end`, in this event or
-    in that of the result, it gives the duration."""
+    """When the tool started, by the agent's own clock: milliseconds, or a string in ISO 8601. Together with `end`, in
+    this event or in that of the result, it gives the duration."""
     end: Paths | None = None
-    """When the tool ended by the agent's own clock, as `start`."""
+    """When the tool ended, by the agent's own clock, in the form of `start`."""
     parent: Paths | None = None
     """Id of the tool call that the step belongs to, for steps of a sub-agent: `parentId` of the step. Messages of
     sub-agents are not the output."""
     entries: Paths | None = None
-    """Entries of a plan; a list."""
+    """Entries of a plan: a list."""
 
 
 class OutputEvent(_Part):
     """One kind of event and the step it becomes; the first of `outputEvents` that matches counts."""
 
     match: Condition | Annotated[list[Condition], Meta(extra_json_schema={"minItems": 1})]
-    """The condition, or several which must all hold, at most one of them with `[*]`."""
+    """The condition, or several that must all hold; at most one of them may contain `[*]`."""
     emit_as: EmitAs
-    """The step it becomes. tool_call is for calls and for results: the two become one step. error: the agent
-    reports that it failed; the text goes to `errors`, there is no step. end: there is no step either; pieces (`delta`)
-    that come after it are not joined to those before."""
+    """The step it becomes. tool_call is for calls and for results: the two become one step. error: the agent reports
+    that it failed; the text goes to `errors`, and there is no step. end: no step either, but pieces (`delta`) after it
+    are not joined to those before it."""
     extract: Extract | None = None
-    """What to take out of the event."""
+    """What to take from the event."""
     delta: bool | Path = False
-    """true, or a path that finds something true: the text is a piece, and consecutive pieces of a kind are one
-    step. The whole text, when it follows its pieces, is not repeated."""
+    """true, or a path that finds something true: the text is a piece, and consecutive pieces of the same kind form one
+    step. If the whole text follows its pieces, it is not repeated."""
     also: bool = False
-    """true: the event holds more than this step, and goes on to the rules below."""
+    """true: the event contains more than this step and is also passed to the rules below."""
 
 
 class Split(_Part):
-    """A text that holds several things, split before the rules look at the event.
+    """A string that contains several things, split before the rules are applied to the event.
 
-    The parts are objects in the order of the text: `type` is the name of the pattern that fits, its named groups are
-    the other fields (so no group is named "type"). What lies between them is of the type "text" (so no pattern is named
-    that), its field `text` without blank space around it.
+    The parts are objects in the order of the text: `type` is the name of the pattern that matches, and its named groups
+    are the other fields (so no group may be named "type"). What lies between them has the type "text" (so no pattern
+    may have that name) and a field `text`, without surrounding white space.
     """
 
     path: Path
-    """Where the text is."""
+    """Path of the string."""
     into: str
     """Field of the event that gets the list of parts."""
     patterns: Patterns
-    """Name → regular expression (Python's), in which ^ and $ are the ends of a line."""
+    """Name → regular expression (Python's), in which ^ and $ match the start and end of a line."""
     numbers: list[str] | None = None
     """Groups that are numbers: 1,234 and 2.7k are 1234 and 2700."""
     json_groups: list[str] | None = msgspec.field(default=None, name="json")
-    """Groups that are JSON; one that is not stays a text."""
+    """Groups that are JSON; one that is not valid JSON stays a string."""
 
 
 class PromptInput(_Part):
     """How the prompt reaches the agent: after a flag, as the last argument, or on stdin."""
 
     flag: Argument | None = None
-    """Flag before the prompt, such as "-p", or "--" where a prompt may begin with a dash; one that ends in "=" is one
-    argument with the prompt. "" or none: the prompt alone is the last argument."""
+    """Flag before the prompt, such as "-p", or "--" if a prompt may begin with a dash; a flag that ends in "=" and the
+    prompt form one argument. Empty or missing: the prompt alone is the last argument."""
     stdin: bool = False
-    """Write the prompt to stdin instead."""
+    """Whether the prompt is written to stdin instead."""
 
 
 class OutputFormat(_Part):
@@ -163,25 +164,25 @@ class OutputFormat(_Part):
     """Such as "stream-json"."""
     file_flag: Argument | None = None
     """Flag before the name of a file into which the agent writes a JSON document: when the agent has ended, the
-    document follows its output as one more line."""
+    document is read as one more line after its output."""
 
 
 class Resume(_Part):
     """How a later turn resumes the session of the first.
 
-    At most one of `flag` and `args` is given, and neither only where `command` has `{sessionId}`.
+    Give exactly one of `flag` and `args`, or neither if `command` contains `{sessionId}`.
     """
 
     flag: Argument | None = None
     """Flag that is followed by the session id."""
     args: list[Argument] | None = None
-    """Arguments instead of flag and id, in the same place (before the prompt); in them `{sessionId}` is replaced:
+    """Arguments instead of flag and id, in the same place (before the prompt); `{sessionId}` in them is replaced:
     ["--resume={sessionId}"]."""
     command: list[Argument] | None = None
-    """Command of a resumed turn instead of `command`: ["codex", "exec", "resume"]. In it, too, `{sessionId}` is
-    replaced: ["agent", "resume", "{sessionId}", "--json"]."""
+    """Command of a resumed turn instead of `command`: ["codex", "exec", "resume"]. `{sessionId}` in it is replaced,
+    too: ["agent", "resume", "{sessionId}", "--json"]."""
     session_id_path: Path | None = None
-    """Path of the session id, the last one found counts; else `$.session_id`."""
+    """Path of the session id; the last one found counts. The default is `$.session_id`."""
 
 
 class PassthroughTypeMap(_Part):
@@ -190,7 +191,7 @@ class PassthroughTypeMap(_Part):
     type_field: str = "type"
     """Field that names the kind of event."""
     type_values: dict[str, StepKind] | None = None
-    """Value of that field → step; the names of steps stand for themselves."""
+    """Value of that field → kind of step; the names of the kinds need no entry."""
 
 
 class ResultEvent(_Part):
@@ -199,27 +200,28 @@ class ResultEvent(_Part):
     match_path: Path
     """Path of the value that identifies the event."""
     match_value: Wanted
-    """The value there, or several; "*" is any non-null."""
+    """The value there, or a list of values; "*" is any non-null value."""
     content_path: Paths = ""
-    """Path of the final text; one that is found and empty is the answer."""
+    """Path of the final text; a text that is found but empty counts as the answer."""
     otherwise: Otherwise = "all"
     """What the final text is if the event has none: all messages of the turn joined by newlines, the last one, or the
-    one that ends the turn (`final`: nothing if a tool call comes after it). If the agent failed without a final text,
-    it is the last message in any case."""
+    one that ends the turn (`final`: none if a tool call comes after it). If the agent failed without a final text, it
+    is always the last message."""
     is_error_path: Paths | None = None
-    """The agent failed when any of these finds something true, as `extract.isError`."""
+    """The agent failed if any of these finds something true, as with `extract.isError`."""
     error_path: Paths | None = None
-    """What went wrong, a text or a list of texts; else the final text."""
+    """What went wrong: a string or a list of strings; by default, the final text."""
     stop_reason_path: Paths | None = None
-    """Why the turn ended, for `metadata.stopReason`. Words of several paths that mean length (a limit of tokens),
-    refusal or max_turns come first, and are replaced by these three."""
+    """Why the turn ended, for `metadata.stopReason`. If several paths find a word, one that means length (a token
+    limit), refusal or max_turns takes precedence, and is replaced by that name."""
 
 
 class UsagePaths(_Part):
-    """Where the agent reports tokens and cost: each a path, or a list of paths; all the numbers they find are added."""
+    """Where the agent reports tokens and cost: each a path, or a list of paths; all numbers that they find are added
+    up."""
 
     match: Condition | list[Condition] | None = None
-    """Events that report usage; not given: any event in which a path finds a number."""
+    """Events that report usage; by default, any event in which a path finds a number."""
     input_tokens: Paths | None = None
     """Input tokens, cached ones included."""
     output_tokens: Paths | None = None
@@ -227,56 +229,58 @@ class UsagePaths(_Part):
     cached_tokens: Paths | None = None
     """Input tokens read from a cache."""
     total_tokens: Paths | None = None
-    """All tokens; the rest of them, beyond input and output, is output, too: some agents count thoughts only here."""
+    """All tokens; what exceeds input and output counts as output, because some agents count thoughts only here."""
     cost_usd: Paths | None = None
     """Cost in US dollars."""
     per_turn: PerTurn = "last"
-    """Several reports in one turn: the last one counts (`last`) or they add up (`sum`)."""
+    """What counts if there are several reports in one turn: the last one (`last`) or their sum (`sum`)."""
     fallback: "UsagePaths | None" = None
-    """Where to look in an event in which these paths find no number, such as that of another version. Its `match` and
+    """Where to look in an event in which these paths find no number, such as one from another version. Its `match` and
     `cumulative` are not used."""
     cumulative: bool | list[UsageField] = False
-    """true, or the names of the fields that already include the earlier turns of a resumed session: there the last
-    turn counts. Otherwise turns add up."""
+    """true, or the names of the fields that already include the earlier turns of a resumed session: for these, the last
+    turn counts. All others are added up over the turns."""
 
 
 class Home(_Part):
-    """What --isolate needs to know: which files log the agent in, and what else of the user's it would read.
+    """What --isolate needs to know: which files log the agent in, and which other files of the user's it would read.
 
-    Paths are below HOME; where a variable of `env` (or an XDG one) puts a directory elsewhere, it is looked for there.
-    In `env` and `args`, `{home}` is the session's HOME, `{workspace}` its directory and `{above}` the JSON list of the
+    Paths are below HOME; if a variable in `env` (or an XDG one) moves a directory elsewhere, it is looked for there. In
+    `env` and `args`, `{home}` is the session's HOME, `{workspace}` its directory and `{above}` the JSON list of the
     files of `above` in all directories above that.
     """
 
     copy: list[RelativePath] | None = None
-    """Files that log the agent in: copied, readable by the owner only, redacted from records, removed at the end."""
+    """Files that log the agent in: copied, readable only by their owner, redacted from records, and removed at the
+    end."""
     write_back: list[RelativePath] | None = None
-    """Those of them that the program renews: a renewed one replaces the user's, because the old one may be void."""
+    """Those of them that the program renews: a renewed file replaces the user's, because the old login may no longer be
+    valid."""
     write_back_keys: dict[RelativePath, list[str]] | None = None
-    """For a JSON file among these that holds settings, too, which the program may change: the keys, in objects at any
-    depth, of which the values are written back. All else in the user's file stays as it is."""
+    """For a JSON file among these that also contains settings, which the program may change: the keys, at any depth,
+    whose values are written back. Everything else in the user's file stays as it is."""
     keys: dict[RelativePath, list[str]] | None = None
-    """Settings (JSON, TOML or YAML) of which only some keys are copied, such as the provider and the model: path →
-    keys, those of nested objects joined by dots (in YAML only keys at the top). They are redacted and removed, too.
-    ["*"] is the whole of a text file with a name, such as that of the model, which is not redacted."""
+    """Settings files (JSON, TOML or YAML) of which only some keys are copied, such as the provider and the model: path
+    → keys, those of nested objects joined by dots (in YAML, top-level keys only). They are redacted and removed as
+    well. ["*"] copies a whole text file that contains a name, such as that of the model; it is not redacted."""
     files: dict[RelativePath, str] | None = None
-    """Files that the agent needs in a new HOME: path → content; one that was copied stays as it is."""
+    """Files that the agent needs in a new HOME: path → content; a file that was copied is not replaced."""
     env: Environment | None = None
     """Variables that make the agent use its new HOME, such as {"CODEX_HOME": "{home}/.codex"}."""
     unset: list[str] | None = None
-    """Variables that would bring the user's configuration back."""
+    """Variables that would lead back to the user's configuration."""
     args: list[Argument] | None = None
     """Arguments that keep the agent from reading the user's configuration, or directories above its workspace."""
     reads: list[RelativePath] | None = None
     """Files and directories below HOME with the user's configuration: instructions, settings, skills, servers, memory.
     Without --isolate, those that exist are named at the start."""
     above: list[RelativePath] | None = None
-    """Files and directories that the agent reads in every directory above its workspace, too."""
+    """Files and directories that the agent also reads in every directory above its workspace."""
     boundary: Literal["args", "git"] | None = None
-    """What keeps those out: `args` (or `env`) alone, or a git repository in the workspace, which --isolate makes. Not
-    given: only --sandbox does."""
+    """What keeps those out: `args` (or `env`) alone, or a git repository in the workspace, which --isolate makes. If
+    missing, only --sandbox does."""
     memory: str | None = None
-    """Where the agent keeps what it remembers across sessions, if that has no switch: "~/.gemini/GEMINI.md"."""
+    """Where the agent keeps what it remembers across sessions, if that cannot be turned off: "~/.gemini/GEMINI.md"."""
 
 
 class ModelChoice(_Part):
@@ -292,11 +296,11 @@ class Placement(_Part):
     """Where the agent looks for instructions (a file), or for skills (a directory with a folder per skill)."""
 
     workspace: RelativePath | None = None
-    """Path below the workspace, which is used with --workspace-dir: "AGENTS.md", ".claude/skills"."""
+    """Path below the workspace, used with --workspace-dir: "AGENTS.md", ".claude/skills"."""
     home: RelativePath | None = None
-    """Path below HOME, which is used with --isolate where there is no workspace: ".codex/AGENTS.md"."""
+    """Path below HOME, used with --isolate if there is no workspace: ".codex/AGENTS.md"."""
     args: list[Argument] | None = None
-    """Arguments for it, once for each; `{file}` is the absolute path of the file, or of the skill's folder."""
+    """Arguments for it, repeated for each; `{file}` is the absolute path of the file, or of the skill's folder."""
 
 
 class McpServers(_Part):
@@ -305,29 +309,29 @@ class McpServers(_Part):
     args: list[Argument] | None = None
     """Arguments that name the file, `{file}`, and keep all other servers out."""
     home: RelativePath | None = None
-    """Path of the file below HOME: it needs --isolate, so that no server of the user's is in it."""
+    """Path of the file below HOME; this needs --isolate, so that it contains none of the user's servers."""
     key: str = "mcpServers"
     """Where the servers are in the file; keys of nested objects are joined by dots."""
     format: Literal["json", "toml", "yaml"] = "json"
     """Format of the file."""
     settings: dict[str, Any] | None = None
-    """What else the file has to say, such as that servers are to be used: key (joined by dots) → value. In YAML a key
-    that the file has already stays as it is."""
+    """What else the file must contain, such as a setting that turns servers on: key (joined by dots) → value. In YAML,
+    a key that the file already has stays as it is."""
     stdio: dict[str, Any] | None = None
     """An entry for a server that is a command. In it "{command}", "{args}", "{env}", "{argv}" (the command and its
-    arguments) and "{name}" stand for those values; what a server does not have is left out. Not given: the entry of
-    the .mcp.json format."""
+    arguments) and "{name}" stand for those values; what a server lacks is left out. By default, the entry has the
+    .mcp.json format."""
     http: dict[str, Any] | None = None
     """An entry for a server at an address: "{url}", "{headers}", "{name}"."""
     as_list: bool = False
-    """true: the entries are a list, and have the name in them."""
+    """true: the entries form a list, each with its name in it."""
 
 
 class HistoryTemplate(_Part):
-    """How earlier turns are put into the prompt, with a text before them."""
+    """How earlier turns are written into the prompt, with a text before them."""
 
     turn_format: Template
-    """One turn: its prompt is put for {{input}}, which must be there, its output for {{output}}."""
+    """One turn: its prompt replaces {{input}} (required), its output {{output}}."""
     system: str | None = None
     """Text before the first turn."""
 
@@ -347,13 +351,13 @@ class HeadlessAdapter(_Part):
     prompt: PromptInput
     """How the prompt reaches the agent."""
     description: str | None = None
-    """What a reader should know."""
+    """What users should know."""
     proven_on: str | None = None
-    """Version of the program it was tried with."""
+    """The program and version it was tested with."""
     timeout: Annotated[float, Meta(gt=0)] | None = None
     """Milliseconds per turn, by default."""
     output: OutputFormat | None = None
-    """What makes the agent print events."""
+    """The options that make the agent print events."""
     auto_approve: list[Argument] | None = None
     """Arguments that let the agent act without asking."""
     resume: Resume | None = None
@@ -363,48 +367,49 @@ class HeadlessAdapter(_Part):
     env: Environment | None = None
     """Environment variables of the agent."""
     warm_up: bool = False
-    """true: the first agent of a run finishes before others start, because several that set up the same empty HOME
-    at once may fail."""
+    """true: the first agent of a run finishes before others start, because several agents may fail if they set up an
+    empty HOME at the same time."""
     output_mode: OutputMode = "jsonpath"
-    """jsonpath: `outputEvents` say what the lines are. passthrough: lines are steps already. text: all that is
+    """jsonpath: `outputEvents` say what the lines are. passthrough: the lines are already steps. text: everything
     printed in a turn is one message; with `outputEvents` it is one event, {"text": …}."""
     line_prefix: Pattern | None = None
-    """Regular expression of what may stand before the JSON on a line, such as "data: "; it is removed."""
+    """Regular expression for what may precede the JSON on a line, such as "data: "; it is removed."""
     line_patterns: dict[str, Pattern] | None = None
-    """Lines that hold no JSON object, but something to read, such as the session id: name → regular expression
-    (Python's). The first one found in a line makes it an event: `type` is the name, its named groups are the other
-    fields (so no group is named "type")."""
+    """For lines without a JSON object that contain something useful, such as the session id: name → regular expression
+    (Python's). The first one that matches turns the line into an event: `type` is the name, and its named groups are
+    the other fields (so no group may be named "type")."""
     output_events: list[OutputEvent] | None = None
     """Kinds of events, in order of precedence."""
     nested_events: Path | None = None
-    """Path of a list of events within an event: each is read like a line of its own, before the event it is in."""
+    """Path of a list of events within an event: each is read like a separate line, before the event that contains
+    it."""
     decode: list[Path] | None = None
-    """Texts that are JSON objects and are decoded before the rules look at the event: `$.a.b`, or `$.list[*].b` for
-    each item of a list. Any other text stays as it is."""
+    """Strings that contain a JSON object, decoded before the rules are applied to the event: `$.a.b`, or `$.list[*].b`
+    for each item of a list. Any other string stays as it is."""
     splits: list[Split] | None = None
-    """Texts to be split into parts."""
+    """Strings to split into parts."""
     passthrough_type_map: PassthroughTypeMap | None = None
     """Kinds of events in passthrough mode."""
     result: ResultEvent | None = None
-    """The event with the final text; not given: the turn's last message is the output."""
+    """The event with the final text; without it, the turn's last message is the output."""
     error_reasons: dict[str, str] | None = None
-    """A text in `errors` → why the agent stopped, for `metadata.stopReason` if its output does not say:
-    {"exited with code 53": "max_turns"}."""
+    """Text in `errors` → why the agent stopped, for `metadata.stopReason` if its output does not say so: {"exited with
+    code 53": "max_turns"}."""
     usage: UsagePaths | None = None
     """Where tokens and cost are reported."""
     session_log: str | None = None
-    """Format (of ae-import) of the log that the agent keeps of its session: tokens that it does not print, such as
-    those of sub-agents or of a turn that was cut short, and the model are read there."""
+    """Format (of ae-import) of the session log that the agent keeps: the model, and tokens that the agent does not
+    print, such as those of sub-agents or of a turn that was cut short, are read there."""
     metadata: Facts | None = None
-    """Facts about the run for `metadata` of its result: name → path; the last event that has one counts. The names
-    that the suite itself writes there (`turnCount`, `exitCode`, …) are refused; `agent` replaces the schema's name."""
+    """Facts about the run for `metadata` of its result: name → path; the last event that has it counts. The names that
+    the suite itself writes there (`turnCount`, `exitCode`, …) are refused; `agent` replaces the schema's name."""
     setup: dict[str, Paths] | None = None
-    """What the agent reports about itself at its start (model, tools, MCP servers, skills, …), for
-    `metadata.agentSetup`: name → path; the first event that has one counts."""
+    """What the agent reports about itself when it starts (model, tools, MCP servers, skills, …), for
+    `metadata.agentSetup`: name → path; the first event that has it counts."""
     home: Home | None = None
-    """What of the user's the agent reads, and how --isolate keeps it out."""
+    """Which of the user's files the agent reads, and how --isolate keeps them out."""
     model: ModelChoice | str | None = None
-    """How it takes --model; a text is a note of the author's."""
+    """How it takes --model; a string is a note by the author."""
     instructions: Placement | None = None
     """Where it looks for the instructions of --instructions."""
     skills: Placement | None = None
@@ -412,7 +417,7 @@ class HeadlessAdapter(_Part):
     mcp: McpServers | None = None
     """How it takes the servers of --mcp."""
     history_template: Template | HistoryTemplate | None = None
-    """Iterative mode: one earlier turn, with {{input}}, which must be there, and {{output}}."""
+    """Iterative mode: how an earlier turn is written, with {{input}} (required) and {{output}}."""
 
 
 CHOICES: dict[str, tuple[Any, ...]] = {

@@ -7,7 +7,7 @@ class BalanceCategory(Wire):
     """A value of the key, and the number of prompts that have it."""
 
     name: str
-    """The value; numbers and the like as JSON; (uncategorized) for prompts without one."""
+    """The value (numbers and the like as JSON), or (uncategorized) for prompts without one."""
     count: Count
     """Prompts that have it."""
     percentage: float
@@ -18,9 +18,9 @@ class Cases(Wire):
     """Positive cases, which should work, and negative cases, for what must not happen."""
 
     positive: Count
-    """Prompts with `metadata.type`, else `metadata.expected`, positive."""
+    """Prompts whose `metadata.type`, or else `metadata.expected`, is positive."""
     negative: Count
-    """Prompts with `metadata.type`, else `metadata.expected`, negative."""
+    """Prompts whose `metadata.type`, or else `metadata.expected`, is negative."""
     other: Count
     """All other prompts."""
     ratio: float | None

@@ -46,7 +46,7 @@ class AgreementIntervals(Wire):
     human_pass_rate: Interval | None
     """Interval of the share that the person passes."""
     grader_pass_rate: Interval | None
-    """Interval of the share that the grader passes; null if it is known of all records."""
+    """Interval of the share that the grader passes; null if it is known for all records."""
     precision: Interval | None
     """Interval of the precision."""
     recall: Interval | None
@@ -58,16 +58,16 @@ class AgreementIntervals(Wire):
 
 
 class Agreement(Wire):
-    """A grader compared with a person's labels; null is what the labels do not define.
+    """A grader compared with a person's labels; a figure that the labels do not determine is null.
 
-    Each label counts for its share of the records with the same recorded verdict, so that the figures are about all
-    graded records, however many passes and failures were labelled.
+    Each label counts for its share of the records with the same recorded verdict, so the figures describe all graded
+    records, however many passes and failures were labelled.
     """
 
     n: int
     """Answers that the person labelled pass or fail and the grader graded."""
     scope: Literal["all", "passes", "failures"]
-    """The records that the figures are about: all graded ones, or only those with the one verdict that has labels."""
+    """The records that the figures describe: all graded ones, or only those with the one verdict that has labels."""
     agreement: Rate | None
     """Share of them on which both agree."""
     interval: Interval | None
@@ -98,13 +98,13 @@ class CorrectedPassRate(Wire):
     """The pass rate of the run as the person would grade it, estimated from the labels."""
 
     recorded: Rate | None
-    """Share of the n that the grader passed."""
+    """Share of the n records that the grader passed."""
     corrected: Rate | None
-    """Share of the n that the person would pass; null unless passes and failures have labels."""
+    """Share of the n records that the person would pass; null unless passes and failures have labels."""
     interval: Interval | None
     """95 % interval of that share."""
     n: int
-    """Records with a verdict, those of agents that failed included: they do not pass."""
+    """Records with a verdict, including those whose agent failed: they do not pass."""
     labelled_passes: int
     """Labels of records that are recorded as passes."""
     labelled_failures: int
@@ -133,7 +133,7 @@ class Label(Wire):
     id: Id
     """The id of the result."""
     pass_: bool | None | msgspec.UnsetType = msgspec.field(name="pass", default=msgspec.UNSET)
-    """Whether the answer is right; null if the task leaves it open."""
+    """Whether the answer is right; null if the task leaves open what is right."""
     label: str | None = None
     """The same as a word: pass, fail or ambiguous."""
     note: str | None = None
@@ -141,7 +141,8 @@ class Label(Wire):
     output_hash: str | None = None
     """Digest of the output that was judged, so that the label is not applied to another."""
     again: bool | None = None
-    """Whether the person judged the answer once more: compared with the first label, it counts for nothing else."""
+    """Whether this is the second time that the person judged the answer: it is compared with the first label and used
+    for nothing else."""
 
     @property
     def verdict(self) -> bool | None:
@@ -226,15 +227,15 @@ class VerdictChanges(Wire, omit_defaults=False):
     differ: int = 0
     """Records whose verdicts differ."""
     share: Rate | None = None
-    """Share of the n that differ."""
+    """Share of the n records whose verdicts differ."""
     failed_before: int = 0
-    """Records of the n that are recorded as failures."""
+    """Of the n records, those recorded as failures."""
     fail_to_pass: int = 0
     """Failures that now pass."""
     pass_to_fail: int = 0
     """Passes that now fail."""
     sampled: int = 0
-    """Records of the n that are from the sample; the others have labels."""
+    """Of the n records, those from the sample; the others have labels."""
     grader_errors: int = 0
     """Records that the second grader could not grade."""
 

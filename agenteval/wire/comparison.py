@@ -32,7 +32,7 @@ class ReportMeta(Wire):
     missing: dict[str, list[str]]
     """For each run, the prompts that it lacks and another has."""
     strategy: StrategyName
-    """How the winner of a prompt is found."""
+    """How the winner of a prompt is determined."""
     weights: dict[str, float] | None = None
     """Weight of each part of the score, with the weighted strategy."""
     bootstrap_iterations: int | None = None
@@ -42,15 +42,16 @@ class ReportMeta(Wire):
     by: str | None = None
     """Key below `metadata` that the categories are read from; null if no record has it."""
     cluster_by: str | None = None
-    """Key below `metadata` whose value prompts that belong together share."""
+    """Key below `metadata`: prompts that share its value belong together."""
     clusters: Count | None = None
-    """Clusters with `clusterBy`; a prompt without the key is one of its own."""
+    """Number of clusters with `clusterBy`; a prompt without the key is a cluster by itself."""
     changed_input: dict[str, list[str]] | None = None
     """For each run, the prompts left out because their `input` is not that of the first run that has them."""
     negative_durations: dict[str, Count] | None = None
-    """For each run that has any: records with a negative duration, which is not known: the clock was set back."""
+    """For each run that has any: records with a negative duration, which counts as unknown because the clock was set
+    back."""
     on: str = "passes"
-    """The measure that decides headlines and gate: `passes`, `score` or `pass^k`."""
+    """The measure that decides the headlines and the gate: `passes`, `score` or `pass^k`."""
     margin: float | None = None
     """How much worse a run may be by that measure and still count as no worse."""
     counted_as_failed: dict[str, list[str]] | None = None
@@ -60,16 +61,16 @@ class ReportMeta(Wire):
     input_format: Literal["trials"] | None = None
     """`trials` in a report on trials."""
     trials_per_prompt: Count | None = None
-    """Of trials: the k of the runs, which most of their prompts have, or the smallest of them."""
+    """For trials: the k that most prompts of a run have; if it differs between runs, the smallest."""
     mixed_k: dict[str, dict[str, Count]] | None = None
-    """For each run, how many prompts have which k; only if k differs."""
+    """For each run, how many prompts have each k; only if k differs."""
 
 
 class Latency(Wire):
-    """Milliseconds over the `n` records in which they are known; null if there is none."""
+    """Milliseconds, over the `n` records for which they are known; null if there are none."""
 
     n: Count
-    """Records in which it is known."""
+    """Records for which it is known."""
     p50: float | None
     """Median."""
     p90: float | None
@@ -107,7 +108,7 @@ class Performance(Wire):
     confidence_intervals: PerformanceIntervals | None = None
     """Interval of the mean, with the statistical strategy."""
     timeouts: Count | None = None
-    """Prompts that timed out, if any: the mean rests on them, p50 and p90 hardly do."""
+    """Prompts that timed out, if any: they affect the mean a lot, p50 and p90 hardly at all."""
 
 
 class PromptOutcome(Wire, gc=False):
@@ -150,42 +151,42 @@ class McNemar(Wire):
     c: Count
     """Prompts that only B passed."""
     p: Rate
-    """Two-sided mid-p value: the exact one less half the chance of what was seen."""
+    """Two-sided mid-p value: the exact one less half the chance of the outcome seen."""
     exact_p: Rate
-    """Exact two-sided p value, which is larger than it need be."""
+    """Exact two-sided p value, which is larger than necessary."""
 
 
 class PassExpDifference(Difference, kw_only=True):
     """Difference of the unbiased pass^k, over the prompts with at least k graded trials in both."""
 
     k: Count
-    """The k that was asked for, else the smaller one of the two runs."""
+    """The k that was asked for, or else the smaller k of the two runs."""
 
 
 class PairStatistics(Difference, kw_only=True):
-    """Two runs, over the `n` prompts graded in both. Its own fields are those of the measure that decides (`meta.on`):
-    `better` is what the headline of every form and `--fail-if-worse` go by. Other measures never change it."""
+    """Two runs, over the `n` prompts graded in both. Its own fields are those of the deciding measure (`meta.on`): the
+    headline of every report and `--fail-if-worse` follow `better`. Other measures never change it."""
 
     stopped: bool = False
     """Whether a run was stopped early because enough was known (`--stop-when-known`): the size is overstated."""
     pass_rate: Difference
     """Difference of the pass rates."""
     mcnemar: McNemar | None = None
-    """Of results: test of the prompts that only one of them passed."""
+    """For results: test of the prompts that only one of the two runs passed."""
     score: Difference | None = None
     """Difference of the mean scores, if there are any."""
     pass_exp: PassExpDifference | None = None
-    """Of trials: difference of pass^k, the chance that all of k trials pass."""
+    """For trials: difference of pass^k, the chance that all of k trials pass."""
     flips: Flips
-    """Prompts that only one of them passed; of trials, more often than not."""
+    """Prompts that only one of the two runs passed; for trials, that only one passed more often than not."""
     resources: Resources
     """What A took, divided by what B took."""
     sentences: list[str]
-    """What is behind the verdict, a sentence each: the measure that decides, the others, time, tokens and cost."""
+    """What the verdict is based on, in one sentence each: the deciding measure, the others, time, tokens and cost."""
 
 
 class RunStatistics(Wire):
-    """Pass rate of one run, with a 95 % interval for which the trials of a prompt are one cluster."""
+    """Pass rate of one run, with a 95 % interval that treats the trials of a prompt as one cluster."""
 
     prompts: Count
     """Prompts of the run."""
@@ -210,7 +211,7 @@ class RunStatistics(Wire):
     interval: ConfidenceInterval | None
     """95 % interval of the pass rate; null if nothing is graded."""
     rank: tuple[int, int] | None = None
-    """First and last place that the adjusted verdicts leave open; of three runs or more."""
+    """First and last place that the adjusted verdicts leave open; only for three or more runs."""
 
 
 class Statistics(Wire, kw_only=True):
@@ -237,31 +238,31 @@ class SeparatingPrompt(Wire):
 
 
 class Separation(Wire):
-    """What the prompts that two runs or more have graded tell about these runs."""
+    """Which prompts tell the runs apart, of those graded in two or more runs."""
 
     prompts: list[SeparatingPrompt]
-    """Those that do not pass always or never, the one that tells most first."""
+    """Prompts that pass sometimes or in some runs, the most informative first."""
     never_pass: list[str]
-    """Ids of those that pass in no run: they tell nothing apart."""
+    """Ids of the prompts that pass in no run: they do not tell runs apart."""
     always_pass: list[str]
-    """Ids of those that always pass in every run: neither do they."""
+    """Ids of the prompts that always pass in every run: they do not tell runs apart either."""
 
 
 class RankedRun(Wire):
-    """One run in its place; null is not known."""
+    """One run in the ranking; null means unknown."""
 
     run: str
     """Name of the run."""
     rank: tuple[int, int]
     """First and last place that the adjusted verdicts leave open."""
     value: Rate | None
-    """What the ranking is by (`ranking.measure`); null if nothing is graded."""
+    """The value it is ranked by (`ranking.measure`); null if nothing is graded."""
     interval: ConfidenceInterval | None
-    """95 % interval of the value, of this run by itself."""
+    """95 % interval of the value, for this run by itself."""
     n: Count
     """Graded prompts."""
     cost: float | None
-    """Mean cost of a prompt, of trials of a trial, in US dollars."""
+    """Mean cost of a prompt in US dollars; for trials, of a trial."""
     cost_estimated: bool
     """Whether part of the cost is estimated from tokens and a price list."""
     cost_of_pass: float | None
@@ -271,14 +272,15 @@ class RankedRun(Wire):
 
 
 class Front(Wire):
-    """Quality against what it takes: the runs that no other run beats in both, by the figures as they are."""
+    """Quality against cost: the runs that no other run beats in both, by the measured figures."""
 
     against: Literal["cost", "tokens", "time"]
-    """What a prompt takes: US dollars, else tokens (both means), else milliseconds (median); what most runs have."""
+    """What stands for cost: mean US dollars, mean tokens or median milliseconds of a prompt, whichever most runs
+    have."""
     amounts: dict[str, float]
-    """What each run takes that has both figures."""
+    """For each run that has both figures, that amount."""
     runs: list[str]
-    """The runs on the front, the cheapest first: no other has the same value or more for the same or less."""
+    """The runs on the front, cheapest first: no other run has at least the same value for at most the same cost."""
 
 
 class RankedPrompt(Wire, gc=False):
@@ -287,29 +289,29 @@ class RankedPrompt(Wire, gc=False):
     id: str
     """The prompt's id."""
     pass_rate: Rate | None
-    """Mean of its pass rates in the runs in which it is graded; null if it is graded in none."""
+    """Mean of its pass rates over the runs in which it is graded; null if none has graded it."""
     information: Rate | None
     """How far it tells the runs apart: four times the variance of these rates; null if fewer than two are graded."""
     statuses: dict[str, str]
-    """What became of it in each run: pass, fail, error (the agent failed), flaky (some trials pass), ungraded,
-    grader-error or missing."""
+    """Its status in each run: pass, fail, error (the agent failed), flaky (some trials pass), ungraded, grader-error or
+    missing."""
     rates: dict[str, Rate] | None = None
-    """Of trials: its pass rate in each run in which it is graded."""
+    """For trials: its pass rate in each run in which it is graded."""
 
 
 class RunRanking(Wire):
-    """Three runs or more, the best first; `statistics.pairs` has each against each."""
+    """Three or more runs, best first; `statistics.pairs` compares every two of them."""
 
     measure: str
-    """What it is by: Pass rate, Score or pass^k."""
+    """The measure it is ordered by: Pass rate, Score or pass^k."""
     headline: str
-    """What there is to say, in a few sentences."""
+    """The result in a few sentences."""
     runs: list[RankedRun]
     """The runs, those with the highest value first."""
     front: Front | None
     """Quality against cost; null if fewer than two runs have both figures."""
     prompts: Sequence[RankedPrompt]
-    """Every prompt, the hardest first; those that are graded in no run last."""
+    """Every prompt, hardest first; those that no run has graded come last."""
 
 
 class Report(Wire, kw_only=True):
@@ -320,15 +322,15 @@ class Report(Wire, kw_only=True):
     performance: dict[str, Performance]
     """Times, for each run."""
     ranking: RunRanking | None = None
-    """The runs in order, of three or more."""
+    """The runs in order, if there are three or more."""
     statistics: Statistics
     """Whether the differences are more than chance."""
     preference: Preference | None = None
     """What the comparison grader prefers, with the custom strategy."""
     usage: dict[str, Usage] | None = None
-    """Tokens and cost, for each run; null if none has any."""
+    """Tokens and cost, for each run; null if no run has any."""
     by_category: dict[str, Category] | None = None
-    """Each category by itself; null if no record has one."""
+    """Each category separately; null if no record has one."""
     prompts: Separation | None = None
     """Which prompts separate the runs, with `--prompts`."""
 
@@ -337,7 +339,7 @@ class ScoreFigures(Wire):
     """Scores of one run over its `n` records, or trials, that have one; the others are counted."""
 
     n: Count
-    """Graded records, or trials, which the means are over."""
+    """Graded records, or trials, that the means cover."""
     ungraded: Count
     """Those without a grade."""
     grader_errors: Count
@@ -345,9 +347,9 @@ class ScoreFigures(Wire):
     avg_score: Rate | None
     """Mean score; null if nothing is graded."""
     confidence_intervals: Bounds | None = None
-    """Bounds of the 95 % intervals of `avgScore` and of results also of `passRate`, as agent-eval-harness has them."""
+    """Bounds of the 95 % intervals of `avgScore` and, for results, of `passRate`, in the form of agent-eval-harness."""
     score_interval: ConfidenceInterval | None = None
-    """95 % interval of the mean score, for which the trials of a prompt are a cluster; null if nothing is graded."""
+    """95 % interval of the mean score, with the trials of a prompt as one cluster; null if nothing is graded."""
 
 
 # --- results ------------------------------------------------------------------------------------
@@ -359,7 +361,7 @@ class Quality(ScoreFigures, kw_only=True):
     type: Literal["run"]
     """Always `run`; `trial` in a report on trials."""
     errors: Count
-    """Records whose agent failed; where anything is graded, they are among those that did not pass."""
+    """Records whose agent failed; if anything is graded, they count among those that did not pass."""
     pass_rate: Rate | None
     """Share that passed; null if nothing is graded."""
     pass_count: Count
@@ -395,7 +397,7 @@ class TrajectoryInfo(Wire):
     """Richness and mean length of the trajectories of one run."""
 
     richness: Richness
-    """Richness of most of the trajectories."""
+    """Richness of the majority of the trajectories."""
     avg_step_count: float | None
     """Mean number of steps; null if there are no trajectories."""
 
@@ -412,12 +414,12 @@ class PromptComparison(PromptOutcome, gc=False, kw_only=True):
 
 
 class HeadToHead(Wire):
-    """Who won which prompt, and how many, for every two runs."""
+    """Which run won which prompt, and how many each won, for every two runs."""
 
     prompts: Sequence[PromptComparison]
     """Prompt by prompt."""
     pairwise: list[Pairwise]
-    """Every two runs, by the strategy: with `weighted`, of two equal grades the faster run wins."""
+    """Every two runs, by the strategy: with `weighted`, the faster of two runs with equal grades wins."""
     quality: list[Pairwise] | None = None
     """Every two runs, by the grades alone: equal grades are a tie."""
 
@@ -432,7 +434,7 @@ class ComparisonReport(Report, kw_only=True):
     trajectory_info: dict[str, TrajectoryInfo]
     """Trajectories, for each run."""
     head_to_head: HeadToHead
-    """Who won which prompt."""
+    """Which run won which prompt."""
 
 
 # --- trials -------------------------------------------------------------------------------------
@@ -442,7 +444,7 @@ class PassFigures(Wire):
     """The chance to pass in some or all of k trials, over the `n` graded prompts of one run."""
 
     n: Count
-    """Graded prompts, which the means are over."""
+    """Graded prompts that the means cover."""
     ungraded: Count
     """Prompts without a grade."""
     confidence_intervals: Bounds | None = None
@@ -451,8 +453,8 @@ class PassFigures(Wire):
 
 
 class Capability(PassFigures, kw_only=True):
-    """The chance to pass at least once in k trials, over the `n` graded prompts of one run; `passAt` is unbiased,
-    passAtK is the plug-in value of agent-eval-harness, which is not."""
+    """The chance of passing at least once in k trials, over the `n` graded prompts of one run; `passAt` is unbiased,
+    passAtK, the plug-in value of agent-eval-harness, is not."""
 
     avg_pass_at_k: Rate | None
     """Mean passAtK; null if nothing is graded."""
@@ -465,14 +467,14 @@ class Capability(PassFigures, kw_only=True):
     pass_at: dict[str, Rate]
     """For each j from 1 to k, the mean of the unbiased estimates of the chance that one of j trials passes."""
     pass_at_n: dict[str, Count]
-    """For each j, the prompts that its mean is over: those with at least j graded trials."""
+    """For each j, the number of prompts in its mean: those with at least j graded trials."""
     pass_at_intervals: dict[str, ConfidenceInterval]
     """For k and the j that reports show, the 95 % interval of the mean."""
 
 
 class TrialReliability(PassFigures, kw_only=True):
-    """The chance to pass in all of k trials, over the `n` graded prompts of one run; `passExp` is unbiased, passExpK is
-    the plug-in value of agent-eval-harness, which is not."""
+    """The chance of passing in all of k trials, over the `n` graded prompts of one run; `passExp` is unbiased,
+    passExpK, the plug-in value of agent-eval-harness, is not."""
 
     type: Literal["trial"]
     """Always `trial`; `run` in a report on results."""
@@ -487,13 +489,13 @@ class TrialReliability(PassFigures, kw_only=True):
     pass_exp: dict[str, Rate]
     """For each j from 1 to k, the mean of the unbiased estimates of the chance that all of j trials pass."""
     pass_exp_n: dict[str, Count]
-    """For each j, the prompts that its mean is over: those with at least j graded trials."""
+    """For each j, the number of prompts in its mean: those with at least j graded trials."""
     pass_exp_intervals: dict[str, ConfidenceInterval]
     """For k and the j that reports show, the 95 % interval of the mean."""
 
 
 class FlakyPrompt(Wire):
-    """A prompt that passes sometimes, not always."""
+    """A prompt that passes sometimes but not always."""
 
     id: str
     """The prompt's id."""
@@ -507,13 +509,13 @@ class Flakiness(Wire):
     """passAtK - passExpK over the `n` graded prompts of one run, and the prompts where it is largest."""
 
     n: Count
-    """Graded prompts, which the means are over."""
+    """Graded prompts that the means cover."""
     avg_flakiness: Rate | None
     """Mean; null if nothing is graded."""
     median_flakiness: Rate | None
     """Median; null if nothing is graded."""
     flaky_prompt_count: Count
-    """Prompts that pass sometimes, not always."""
+    """Prompts that pass sometimes but not always."""
     top_flaky_prompts: list[FlakyPrompt]
     """The most flaky of them, most flaky first."""
 
@@ -524,7 +526,7 @@ class Flakiness(Wire):
 
 
 class TrialQuality(ScoreFigures, kw_only=True):
-    """Scores of one run over its `n` trials that have one; the others are counted."""
+    """Scores of one run, over its `n` trials that have one; the others are counted."""
 
     type: Literal["trial"]
     """Always `trial`; `run` in a report on results."""
@@ -546,7 +548,7 @@ class TrialsPrompt(PromptOutcome, gc=False, kw_only=True):
     reliability_winner: str | None
     """The run with the higher passExpK; null on a tie."""
     k: Count
-    """The smallest number of trials that a run has of it."""
+    """The smallest number of trials that a run has for it."""
     pass_rate: dict[str, float | None]
     """Share of the trials that passed, for each run."""
     pass_at_k: dict[str, float | None]
@@ -580,7 +582,7 @@ class TrialsComparisonReport(Report, kw_only=True):
     quality: dict[str, TrialQuality] | None = None
     """Scores, for each run that has any."""
     head_to_head: TrialsHeadToHead
-    """Who won how many prompts."""
+    """How many prompts each run won."""
     per_prompt: Sequence[TrialsPrompt]
     """Prompt by prompt."""
 
@@ -589,7 +591,7 @@ class TrialsComparisonReport(Report, kw_only=True):
 
 
 class ComparedAnswer(Wire):
-    """What one run has for a prompt: the fields of a result, or those of trials."""
+    """The answer of one run to a prompt: the fields of a result, or those of trials."""
 
     output: str | None = None
     """The agent's final answer."""
@@ -618,12 +620,12 @@ class ComparedAnswer(Wire):
 
 
 class ComparisonGraderInput(Wire):
-    """What a comparison grader gets: one prompt, and what each run has for it."""
+    """What a comparison grader gets: one prompt, and the answer of each run."""
 
     id: Id
     """The prompt's id."""
     runs: dict[str, ComparedAnswer]
-    """What each run has, by its name."""
+    """The answer of each run, by the run's name."""
     input: Input | None = None
     """The prompt, or its turns."""
     hint: str | None = None
@@ -640,7 +642,7 @@ class Ranking(Wire):
     rank: Annotated[float, Meta(ge=1)]
     """Its rank; 1 is best."""
     score: float | None = None
-    """Its score, which is only shown."""
+    """Its score; it is shown but decides nothing."""
 
 
 class ComparisonAnswer(Wire):

@@ -13,20 +13,19 @@ class ConfidenceInterval(Wire):
     high: float
     """Upper bound."""
     level: Rate
-    """How often such an interval contains the true value: 0.95."""
+    """How often such an interval contains the true value: usually 0.95."""
     n: Count
-    """Values that it is over: prompts, or trials, or records."""
+    """Number of values it is based on: prompts, trials or records."""
     method: str
-    """Name of the method: wilson, t, order statistics and the like."""
+    """Name of the method, such as wilson, t or order statistics."""
 
 
 # --- two runs -----------------------------------------------------------------------------------
 
 
 class Difference(Wire, kw_only=True):
-    """Difference of a value between two runs, over the `n` prompts that have it in both: A, the earlier one, minus B.
-
-    Sentences, tables and pages give `change`, which is B minus A."""
+    """Difference of a value between two runs, over the `n` prompts that have it in both: A, the earlier run, minus B.
+    Sentences, tables and pages show `change`, which is B minus A."""
 
     run_a: str
     """Name of run A."""
@@ -41,7 +40,8 @@ class Difference(Wire, kw_only=True):
     mean_difference: float | None
     """Mean of A minus that of B, so above 0 if A is better; null if there are no such prompts."""
     interval: ConfidenceInterval | None
-    """95 % interval of A minus B; of several pairs at a higher `level`, adjusted for their number as the verdict is."""
+    """95 % interval of A minus B; with several pairs, the `level` is higher, adjusted for their number as the verdict
+    is."""
     change: float | None = None
     """Mean of B minus that of A: what has changed since A."""
     change_interval: Interval | None = None
@@ -57,34 +57,35 @@ class Difference(Wire, kw_only=True):
     prompts_needed: Count | None = None
     """About how many prompts detect a true difference as large as the one seen with 80 % power; null if over 1e6."""
     p: Rate | None = None
-    """Chance of a difference this large if there were none: mid-p McNemar of passes, paired t of other values."""
+    """Chance of a difference this large if the runs were equally good: McNemar's mid-p for passes, the paired t-test
+    for other values."""
     adjusted_p: Rate | None = None
     """`p`, adjusted by Holm's method for the pairs of runs, or for all pairs of all categories."""
     better: str | None
-    """The run that is shown to be better: `adjustedP` is below 0.05; null if neither is."""
+    """The run that is shown to be better (`adjustedP` below 0.05); null if neither is."""
     verdict: str
     """The outcome in words."""
 
 
 class Ratio(Wire):
-    """What A took divided by what B took, over the `n` prompts in which both are known."""
+    """What A took divided by what B took, over the `n` prompts for which both are known."""
 
     n: Count
-    """Prompts in which both are known."""
+    """Prompts for which both are known."""
     mean_a: float | None
     """Mean of A over these prompts."""
     mean_b: float | None
     """Mean of B over these prompts."""
     ratio: float | None
-    """Of costs and tokens the ratio of the two means, of times the geometric mean of the prompts' ratios."""
+    """For cost and tokens, the ratio of the two means; for time, the geometric mean of the prompts' ratios."""
     interval: ConfidenceInterval | None
     """95 % interval of the ratio; null if there are too few prompts or all have the same ratio."""
     estimated: Count | None = None
-    """Of costs: prompts whose cost is estimated from tokens and a price list in at least one run."""
+    """For costs: prompts whose cost is estimated from tokens and a price list in at least one run."""
 
 
 class Flips(Wire):
-    """Prompts that only one of two runs passed; of trials, that passed more often than not in only one of them."""
+    """Prompts that only one of two runs passed; for trials, that passed more often than not in only one of them."""
 
     only_a: list[str]
     """Ids of the prompts that A passed and B did not."""
@@ -93,7 +94,7 @@ class Flips(Wire):
 
 
 class Resources(Wire):
-    """Time, tokens and cost of two runs on the same prompts; null if they are not known in both."""
+    """Time, tokens and cost of two runs on the same prompts; null if unknown in either run."""
 
     latency: Ratio | None
     """Milliseconds."""
@@ -120,7 +121,7 @@ class UsageAmount(Wire):
     p50_interval: ConfidenceInterval | None
     """95 % interval of the median; null if there are too few values or all are equal."""
     estimated: Count | None = None
-    """Of costs: records or trials whose cost is estimated from tokens and a price list."""
+    """For costs: records or trials whose cost is estimated from tokens and a price list."""
 
     @property
     def estimated_count(self) -> int:
@@ -136,7 +137,8 @@ class Usage(Wire):
     cost: UsageAmount | None
     """US dollars."""
     cost_of_pass: float | None = None
-    """US dollars of all graded prompts whose cost is known, divided by how many attempts of these passed."""
+    """Total cost, in US dollars, of the graded prompts whose cost is known, divided by the number of their attempts
+    that passed."""
     cost_of_pass_interval: ConfidenceInterval | None = None
     """95 % interval of the cost of a pass."""
 
@@ -150,7 +152,7 @@ class CategoryRun(Wire):
     n: Count
     """Graded prompts."""
     pass_rate: Rate | None
-    """Share that passed, of trials the mean over prompts' trials; null if nothing is graded."""
+    """Share that passed; for trials, the mean of the prompts' pass rates; null if nothing is graded."""
     interval: ConfidenceInterval | None
     """95 % interval of the pass rate."""
     avg_score: Rate | None
@@ -189,7 +191,7 @@ class PreferredRun(Wire):
     p: Rate
     """Exact two-sided p value of the sign test of A's wins against B's."""
     adjusted_p: Rate
-    """The p value by Holm, for all pairs of runs together."""
+    """The p value, adjusted by Holm's method for all pairs of runs."""
     better: str | None
     """The run that is shown to be preferred; null if neither is."""
     verdict: str
@@ -197,18 +199,19 @@ class PreferredRun(Wire):
 
 
 class PositionBias(Wire):
-    """Whether the comparison grader prefers a run because of its place; each pair was shown in both orders."""
+    """Whether the comparison grader prefers a run because of its position; each pair was shown in both orders."""
 
     n: Count
-    """Pairs of runs that were ranked in both orders, of all prompts."""
+    """Pairs of runs that were ranked in both orders, over all prompts."""
     consistent: Count
     """Pairs with the same answer in both orders."""
     first_preferred: Count
-    """Pairs of which the run that was shown first won in both orders."""
+    """Pairs in which the run shown first won in both orders."""
     second_preferred: Count
-    """Pairs of which the run that was shown second won in both orders."""
+    """Pairs in which the run shown second won in both orders."""
     p: Rate
-    """Exact two-sided p value of the sign test of the prompts, each of which is for one place, the other or neither."""
+    """Exact two-sided p value of a sign test over prompts, each of which favours the first position, the second or
+    neither."""
 
 
 class RunStrength(Wire):
@@ -217,7 +220,7 @@ class RunStrength(Wire):
     run: str
     """Name of the run."""
     strength: float
-    """Log odds to be preferred; 0 is the mean of all runs."""
+    """Log odds of being preferred; the mean of all runs is 0."""
     interval: Interval
     """95 % interval of the strength."""
     win_rate: Rate
@@ -232,6 +235,6 @@ class Preference(Wire):
     pairs: list[PreferredRun]
     """Every two runs."""
     position_bias: PositionBias | None = None
-    """Whether the place mattered; omitted if each prompt was asked in one order."""
+    """Whether the position mattered; omitted if each prompt was asked in one order only."""
     strengths: list[RunStrength] | None = None
-    """Strengths of the runs, the strongest first; only of three runs or more."""
+    """Strengths of the runs, strongest first; only for three or more runs."""

@@ -21,11 +21,11 @@ class QuestionScore(SnakeCase):
     judge_score: Rate | None
     """The judge's overall score."""
     num_tokens: int | None
-    """Tokens of the agent, in and out, and of the judge; null if part of them is not known."""
+    """Input and output tokens of the agent and the judge; null if part of them is unknown."""
     combined_score: float | None
     """hit_rate^alpha * judge_score^gamma / (num_tokens/1000)^beta; null without a value or tokens."""
     id: Id
-    """The prompt's id; of a trial `ID#N`."""
+    """The prompt's id; for a trial, `ID#N`."""
     failed: bool
     """Whether the agent failed; the figures are those that the graders gave its output."""
     errors: list[str] | None = None
@@ -127,7 +127,7 @@ class CriterionResult(SnakeCase):
 
 
 class Evaluation(SnakeCase, kw_only=True):
-    """A whole evaluation: means, what was evaluated, and a result per question."""
+    """A whole evaluation: means, what was evaluated, and a result for each question."""
 
     timestamp: str
     """When it was made, in UTC."""

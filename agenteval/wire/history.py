@@ -10,7 +10,8 @@ class HistoryRun(Wire, kw_only=True):
     number: Count
     """Its place in the history, from 1."""
     name: str
-    """What reports call it: its label or the name of its file, with its number if another run is called so, too."""
+    """Its name in reports: its label or the name of its file, followed by its number if another run has the same
+    name."""
     run_id: str | None = None
     """Its `metadata.runId`."""
     label: str | None = None
@@ -26,7 +27,7 @@ class HistoryRun(Wire, kw_only=True):
     agent_version: str | None = None
     """Version of the agent."""
     marks: list[str] = []
-    """What is another than in the run before: agent, model, version."""
+    """What differs from the run before: agent, model, version."""
     prompts: Count
     """Prompts that it has."""
     graded: Count
@@ -36,19 +37,19 @@ class HistoryRun(Wire, kw_only=True):
     interval: ConfidenceInterval | None
     """95 % interval of the pass rate."""
     shared: Count = 0
-    """Prompts that are graded in the run before, too, with the same input."""
+    """Prompts that are also graded in the run before, with the same input."""
     change: float | None = None
-    """Pass rate minus that of the run before, over the shared prompts; `changes` has what is shown."""
+    """Pass rate minus that of the run before, over the shared prompts; `changes` lists the changes that are shown."""
     change_interval: Interval | None = None
     """95 % interval of this change by itself, not adjusted for the number of runs."""
     p50: Milliseconds | None
-    """Median duration of an answer; null if it is not known."""
+    """Median duration of an answer; null if unknown."""
     tokens: float | None
-    """Input and output tokens, all answers together."""
+    """Input and output tokens of all answers together."""
     cost: float | None
-    """Cost in US dollars, all answers together."""
+    """Cost of all answers together, in US dollars."""
     cost_estimated: bool = False
-    """Whether part of the cost is estimated by the list price of the model."""
+    """Whether part of the cost is estimated from the model's list price."""
 
 
 class HistoryChange(Wire):
@@ -71,28 +72,28 @@ class HistoryChange(Wire):
     difference: float
     """After minus before."""
     p: Rate
-    """Chance of a change at least this large at this run, if there were none."""
+    """Chance of a change at least this large at this run if nothing had changed."""
     adjusted_p: Rate
-    """The same for all runs and all looks at the history together; it is shown if this is below 0.05."""
+    """The same, adjusted for all runs and all looks at the history; a change is shown if this is below 0.05."""
     lost: list[str]
-    """Prompts that passed more than half of the time before and do not after."""
+    """Prompts that passed more than half of the time before the change but not after it."""
     gained: list[str]
-    """Prompts that pass more than half of the time after and did not before."""
+    """Prompts that pass more than half of the time after the change but did not before it."""
     sentence: str
     """The change in words."""
 
 
 class History(Wire):
-    """How an evaluation developed over many runs, in the order of time."""
+    """How an evaluation developed over many runs, in chronological order."""
 
     generated_at: str
     """When the report was made."""
     summary: str
-    """What there is to say in one line."""
+    """The result in one line."""
     runs: list[HistoryRun]
-    """The runs, the earliest first."""
+    """The runs, earliest first."""
     changes: list[HistoryChange]
-    """The changes that are shown; at most 5 % of histories without any have one."""
+    """The changes that are shown; at most 5 % of histories in which nothing changes show one."""
     baseline: str | None = None
     """The run that the last one was compared with, if --fail-if-worse asked for it."""
     reasons: list[str] | None = None

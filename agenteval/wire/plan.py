@@ -21,15 +21,16 @@ class PassVariance(Wire):
     difference: float
     """Variance of the prompts' true differences between the two runs: what only more prompts average out."""
     correlation: float
-    """How alike the prompts are hard for both runs; 1: equally hard."""
+    """How similar the prompts' difficulty is for both runs; 1: the same."""
     correlation_source: Source
     """Whether it was measured in two pilots with trials, or assumed."""
     seen: float | None = None
-    """Mean square of a prompt's difference between two pilots, with their number of trials; omitted without two."""
+    """Mean square of a prompt's difference between the two pilots, with their number of trials; omitted unless there
+    are two."""
 
 
 class PilotRun(Wire):
-    """A run that the plan is made from."""
+    """A run that the plan is based on."""
 
     name: str
     """Name of its file."""
@@ -42,27 +43,27 @@ class PilotRun(Wire):
 
 
 class PlanOption(Wire):
-    """What is needed with so many trials per prompt."""
+    """What is needed with this many trials per prompt."""
 
     k: Count
     """Trials per prompt."""
     prompts: Count
-    """Prompts that show the difference with the power that was asked for."""
+    """Prompts that detect the difference with the requested power."""
     runs: Count
     """Runs of each of the two agents: prompts times trials."""
     prompts_range: tuple[Count, Count] | None = None
-    """What `prompts` may be by the 95 % interval of what the pilots measure; omitted without a pilot."""
+    """The range of `prompts`, by the 95 % interval of what the pilots measure; omitted without a pilot."""
     detectable: float | None = None
-    """The smallest difference that the prompts there are show; omitted if it is not known, or if they show none."""
+    """The smallest difference that the available prompts detect; omitted if it is unknown, or if they detect none."""
 
 
 class EvaluationPlan(Wire, kw_only=True):
-    """How many prompts and trials show a difference of two pass rates."""
+    """How many prompts and trials it takes to detect a difference between two pass rates."""
 
     detect: Rate
-    """The difference to show."""
+    """The difference to detect."""
     power: Rate
-    """How often it is to be shown, if it is there."""
+    """The probability of detecting it, if it exists."""
     level: Rate
     """Confidence level of the comparison."""
     rate: Rate
@@ -74,10 +75,10 @@ class EvaluationPlan(Wire, kw_only=True):
     options: list[PlanOption]
     """What is needed for each number of trials."""
     least_prompts: Count
-    """Prompts that are needed however many trials each has."""
+    """The fewest prompts that can suffice, however many trials each has."""
     available: Count | None = None
-    """Prompts there are: as given, else those of the pilot."""
+    """Number of prompts available: as given, or else those of the pilot."""
     pilots: list[PilotRun] = []
-    """The runs that it is made from."""
+    """The runs that the plan is based on."""
     advice: list[str]
     """The plan in words."""

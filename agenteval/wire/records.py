@@ -38,16 +38,17 @@ class PromptWorkspace(Wire):
     """What is in a prompt's workspace when its agent starts; it needs --workspace-dir."""
 
     template: Annotated[str, Meta(min_length=1)] | None = None
-    """A directory, from that of the prompts file, or a git repository; without one that of --workspace-template."""
+    """A directory, relative to that of the prompts file, or a git repository; if it is missing, --workspace-template is
+    used."""
     git: bool | None = None
     """Whether it becomes a git repository of one commit, as with --workspace-git."""
     setup: Annotated[str, Meta(min_length=1)] | None = None
-    """A command for sh that runs there before the agent and outside its time; AE_ID names the prompt, AE_PROMPTS the
-    directory of the prompts file. If it fails, the record has `errors`."""
+    """A shell command that runs there before the agent starts; its time does not count as the agent's. AE_ID is the
+    prompt's id, AE_PROMPTS the directory of the prompts file. If the command fails, the record has `errors`."""
     timeout: Annotated[float, Meta(gt=0)] | str | None = None
-    """Limit of `setup` in milliseconds, or a time with a unit; 10 min by default."""
+    """Time limit for `setup`: milliseconds, or a time with a unit; 10 minutes by default."""
     base: str | None = None
-    """The directory from which its paths count; a run adds it."""
+    """The directory that its paths are relative to; a run adds it."""
     digest: str | None = None
     """Digest of the template's content; a run adds it."""
 
@@ -70,7 +71,7 @@ class Prompt(Wire):
     workspace: Annotated[str, Meta(min_length=1)] | PromptWorkspace | None = None
     """What is in its workspace at the start: a template, or more."""
     checks: list[dict[str, Any]] | None = None
-    """What a good answer passes, for ae-grader-checks: objects with a `type` (see Check)."""
+    """The checks that a good answer passes, for ae-grader-checks: objects with a `type` (see Check)."""
 
 
 class Asked(Wire):
@@ -107,7 +108,7 @@ class Permission(Wire):
 
 
 class Timing(Wire):
-    """When a run took place, how long it took, and the tokens and cost of it."""
+    """When the agent ran, how long it took, and the tokens and cost it used."""
 
     start: float
     """Start, in milliseconds since 1970."""
@@ -128,7 +129,7 @@ class Timing(Wire):
     cost_usd: float | None = None
     """Cost in US dollars, as the agent reports it."""
     tokens_partial: bool | None = None
-    """True if the agent was ended before it reported all tokens: there were more than these."""
+    """True if the agent was ended before it had reported all tokens: it used more than these."""
 
 
 class Raw(Asked):
@@ -141,19 +142,20 @@ class Raw(Asked):
     hint: str | None = None
     """The prompt's hint."""
     metadata: dict[str, Any] | None = None
-    """The prompt's metadata; of the run `runId`, `label` (of --label), `suiteVersion`, `agent`, `agentCommand` (with {}
-    for the prompt) and `agentDigest` (of command or schema, --env and scripts); `promptDigest` (of what reaches the
-    agent) and `fieldsDigest` (of what only graders see), by which --resume knows what has changed; `workspaceDir` if it
-    had its own directory, and `workspaceBaseline` (of the files in it at the start) with --workspace-git."""
+    """The prompt's metadata; from the run, `runId`, `label` (from --label), `suiteVersion`, `agent`, `agentCommand`
+    (with {} for the prompt) and `agentDigest` (of command or schema, --env and scripts); `promptDigest` (of what the
+    agent gets) and `fieldsDigest` (of what only graders get), from which --resume tells what has changed;
+    `workspaceDir` if it had its own directory, and, with --workspace-git, `workspaceBaseline` (a digest of the files in
+    it at the start)."""
     line_times: list[float] | None = None
     """When each raw line arrived, in milliseconds from `timing.start`."""
     turns: list[Turn] | None = None
     """How each turn ended."""
     permissions: list[Permission] | None = None
-    """What the agent asked permission for, and the answers."""
+    """The agent's requests for permission, and the answers."""
     session_log: dict[str, Any] | None = None
-    """The tokens and the model (`inputTokens`, `outputTokens`, `cachedTokens`, `costUsd`, `model`) that the agent's own
-    log of the session has, sub-agents included."""
+    """The tokens and the model (`inputTokens`, `outputTokens`, `cachedTokens`, `costUsd`, `model`) from the agent's own
+    log of the session, sub-agents included."""
     stderr: str | None = None
     """The last 8 KiB of stderr, if there was any."""
     cwd: str | None = None
@@ -184,14 +186,14 @@ class GraderResult(Wire):
 
 
 class HumanVerdict(Wire):
-    """A person's verdict on an answer, which stands over that of the graders (`ae-grade --labels`)."""
+    """A person's verdict on an answer, which overrides that of the graders (`ae-grade --labels`)."""
 
     pass_: bool = msgspec.field(name="pass")
     """Whether the answer is right."""
     note: str | None = None
     """Why, in the person's words."""
     overrules: dict[str, Any] | None = None
-    """What the graders had said, if it was something else: `pass`, `score` and `reasoning`, or `graderError`."""
+    """The graders' verdict, if it was different: `pass`, `score` and `reasoning`, or `graderError`."""
 
 
 class GraderAnswer(Wire):
@@ -242,9 +244,9 @@ class Step(Wire):
     step_id: str | None = None
     """The record's id, -step- and a number from 1."""
     call_id: str | None = None
-    """The agent's own id of a tool call that other steps belong to."""
+    """For a tool call that other steps belong to: the agent's own id of that call."""
     parent_id: str | None = None
-    """Of a step of a sub-agent: `callId` of the tool call that it belongs to."""
+    """For a step of a sub-agent: `callId` of the tool call that it belongs to."""
 
 
 class Gradable(Wire):
@@ -261,11 +263,10 @@ class Gradable(Wire):
     trajectory: list[Step] | None = None
     """The steps of the agent."""
     metadata: dict[str, Any] | None = None
-    """The metadata of the prompt, and of the run `runId`, `label`, `suiteVersion`, `agent`, `agentCommand`,
-    `agentDigest`, `promptDigest`, `fieldsDigest`, `graderDigests` (of each grader, by its name), `agentArgs`,
-    `trajectoryRichness` (full, messages-only or minimal), `turnCount`, `turnSteps` (how many steps each of several
-    turns has), `exitCode`, `signal`, `timedOut`, `workspaceDir`, `workspaceBaseline` and
-    `sandbox`."""
+    """The prompt's metadata; from the run, `runId`, `label`, `suiteVersion`, `agent`, `agentCommand`, `agentDigest`,
+    `promptDigest`, `fieldsDigest`, `graderDigests` (of each grader, by its name), `agentArgs`, `trajectoryRichness`
+    (full, messages-only or minimal), `turnCount`, `turnSteps` (how many steps each of several turns has), `exitCode`,
+    `signal`, `timedOut`, `workspaceDir`, `workspaceBaseline` and `sandbox`."""
     cwd: str | None = None
     """Directory the agent ran in."""
     tool_errors: bool | None = None
@@ -275,12 +276,12 @@ class Gradable(Wire):
 
 
 class GraderInput(Gradable):
-    """What a grader gets of a result: all but earlier scores, unknown fields included."""
+    """What a grader gets from a result: everything except earlier scores, unknown fields included."""
 
     timing: Timing | None = None
     """When it ran, how long it took, tokens and cost."""
     trial_num: Annotated[int, Meta(ge=1)] | None = None
-    """Of a trial: its number, from 1."""
+    """For a trial: its number, from 1."""
 
 
 class Result(Gradable):
@@ -293,7 +294,7 @@ class Result(Gradable):
     scores: dict[str, NamedVerdict] | None = None
     """The verdict of each grader, by its name."""
     outcome: dict[str, Any] | None = None
-    """What the grader found besides."""
+    """What else the grader found."""
     graded_failed: bool | None = None
     """Whether graders saw the record although its agent failed (`--grade-failed`); without it, a record with `errors`
     never counts as passed, whatever its `score` is."""
@@ -301,7 +302,7 @@ class Result(Gradable):
     """Why a grader could not grade the record; there is no `score` then. `true`, beside a score that counts in no
     mean, is the form of earlier versions."""
     human_verdict: HumanVerdict | None = None
-    """A person's verdict, if there is one: `score` is as it says (`ae-grade --labels`)."""
+    """A person's verdict, if there is one: `score` then follows it (`ae-grade --labels`)."""
     error: str | None = None
     """What went wrong, in the form of agent-eval-harness; read, never written."""
 
@@ -346,7 +347,7 @@ class TrialEntry(Wire):
     grader_error: GraderErrorText = None
     """Why a grader could not grade the trial; there is no verdict then."""
     human_verdict: HumanVerdict | None = None
-    """A person's verdict, if there is one: the trial has it (`ae-grade --labels`)."""
+    """A person's verdict, if there is one: `pass` and `score` then follow it (`ae-grade --labels`)."""
 
 
 class Trial(Asked):
@@ -371,7 +372,7 @@ class Trial(Asked):
     grader_errors: Count | None = None
     """Trials without a verdict, because the grader erred."""
     metadata: dict[str, Any] | None = None
-    """The prompt's metadata, and of the run `agent` and the like."""
+    """The prompt's metadata; from the run, `agent` and the like."""
 
 
 class Summary(Wire, kw_only=True):
@@ -386,7 +387,7 @@ class Summary(Wire, kw_only=True):
     tool_calls: list[str]
     """Names of the tools it called, in order."""
     duration: Milliseconds | None = None
-    """Milliseconds it took; missing if not known."""
+    """Milliseconds it took; missing if unknown."""
 
 
 class Validation(Asked):
@@ -395,9 +396,9 @@ class Validation(Asked):
     reference: str
     """The answer that was graded."""
     pass_: bool | None = msgspec.field(name="pass", default=None)
-    """Whether the grader passes it; not there when the grader erred."""
+    """Whether the grader passes it; missing if the grader erred."""
     score: Rate | None = None
-    """How good the grader finds it, from 0 to 1; not there when the grader erred."""
+    """The grader's score, from 0 to 1; missing if the grader erred."""
     reasoning: str | None = None
     """Why, for a reader."""
     grader_error: GraderErrorText = None
