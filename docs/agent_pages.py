@@ -55,8 +55,8 @@ def tested() -> dict[str, dict[str, str]]:
 def index(results: dict[str, dict[str, str]]) -> Iterator[str]:
     """Yields the index of the agents."""
     yield f"# The agents\n\n{GENERATED}\n"
-    yield "Each has an adapter that was tested with the real program ([the log](../agents.md)). Any other command"
-    yield "works, too: `--simple`, `--shell`, `-- CMD` for ACP, or [an adapter of your own](../adapters.md).\n"
+    yield "Each of these has an adapter, tested with the real program ([results](../agents.md)). Any other command"
+    yield "works as well: use `--simple`, `--shell`, `-- CMD` for ACP, or [your own adapter](../adapters.md).\n"
     yield "| agent | tested with | page |\n|---|---|---|"
     for name, agent in AGENTS.items():
         yield f"| {name} | {agent.package} {results[name]['version']} | [{name}.md]({name}.md) |"
@@ -82,9 +82,9 @@ def page(name: str, schema: dict[str, Any], result: dict[str, str]) -> Iterator[
     yield "\n## Tested\n"
     passed = [column for column, cell in result.items() if cell == "pass"]
     other = [f"{column} (fails)" if "fail" in cell else column for column, cell in result.items() if cell in NOT_PASSED]
-    yield f"{agent.package} {result['version']} on {result['run on']}: {', '.join(passed)}."
+    yield f"Passed with {agent.package} {result['version']} on {result['run on']}: {', '.join(passed)}."
     if other:
-        yield f"Not covered: {', '.join(other)}; [the log](../agents.md) says why."
+        yield f"Not covered: {', '.join(other)}; [agents.md](../agents.md) says why."
 
 
 def log_in(home: dict[str, Any]) -> Iterator[str]:
@@ -95,35 +95,35 @@ def log_in(home: dict[str, Any]) -> Iterator[str]:
     else:
         yield "It logs in with its provider's key from the environment; `--isolate` copies no file for that."
     if kept := home.get("keys"):
-        parts = [f"`~/{path}`" if keys == ["*"] else f"{listed(keys)} of `~/{path}`" for path, keys in kept.items()]
-        yield f"Of its settings only the keys that choose provider and model are copied: {'; '.join(parts)}."
+        parts = [f"`~/{path}`" if keys == ["*"] else f"{listed(keys)} from `~/{path}`" for path, keys in kept.items()]
+        yield f"From its settings, only the keys that choose the provider and the model are copied: {'; '.join(parts)}."
     if renewed := home.get("writeBack"):
         only = [key for keys in home.get("writeBackKeys", {}).values() for key in keys]
-        part = f" ({listed(only)} in it)" if only else ""
+        part = f" (in it, {listed(only)})" if only else ""
         yield f"The program renews {listed(renewed)}{part}; the new version is written back to your HOME."
 
 
 def isolation(home: dict[str, Any]) -> Iterator[str]:
     """Yields what of the user's the agent reads, and what keeps it out."""
     if reads := home.get("reads"):
-        yield f"Without `--isolate` it reads from your HOME: {listed(reads)}."
+        yield f"Without `--isolate`, it reads these from your HOME: {listed(reads)}."
     else:
         yield "It is not known to read any configuration from your HOME."
     if above := home.get("above"):
-        yield f"It also reads {listed(above)} in the directories above its workspace;"
+        yield f"It also reads {listed(above)} in the directories above its workspace."
         if home.get("boundary") == "git":
-            yield "a git repository in the workspace, which `--isolate` makes, keeps that out."
+            yield "`--isolate` prevents that by making the workspace a git repository."
         elif home.get("boundary") == "args":
-            yield "with `--isolate` arguments keep that out."
+            yield "`--isolate` prevents that with arguments."
         else:
-            yield "only [`--sandbox`](../sandbox.md) keeps that out."
+            yield "Only [`--sandbox`](../sandbox.md) prevents that."
     if memory := home.get("memory"):
-        yield f"It remembers across sessions in `{memory}` and has no switch for that: use `--isolate`."
+        yield f"It keeps a memory across sessions in `{memory}`, and this cannot be turned off: use `--isolate`."
 
 
 def variants(schema: dict[str, Any]) -> Iterator[str]:
     """Yields a table of the options of a variant and how the program takes each."""
-    yield "| option | how the program takes it |\n|---|---|"
+    yield "| option | how it reaches the program |\n|---|---|"
     for option, field in OPTIONS.items():
         yield f"| `{option}` | {taken(schema.get(field)) or 'not supported'} |"
     yield "| `--overlay` | copied over each workspace |"
@@ -140,7 +140,7 @@ def taken(way: dict[str, Any] | None) -> str:
     if place := way.get("workspace"):
         parts.append(f"`{place}` in the workspace")
     if place := way.get("home"):
-        parts.append(f"`~/{place}` of its own HOME (`--isolate`)")
+        parts.append(f"`~/{place}` in the session's own HOME (`--isolate`)")
     return ", or ".join(parts) if "workspace" in way else ", ".join(parts)
 
 
@@ -148,16 +148,16 @@ def reports(name: str, schema: dict[str, Any]) -> Iterator[str]:
     """Yields what records of this agent hold, and what the program does not print."""
     usage = schema.get("usage", {})
     known = [words for field, words in FIGURES.items() if field in json.dumps(usage)]
-    yield f"- Figures: {', '.join(known)}." if known else "- It reports neither tokens nor cost."
+    yield f"- It reports {', '.join(known)}." if known else "- It reports neither tokens nor cost."
     turns = "the session is resumed" if schema["sessionMode"] == "stream" else "the history goes into the prompt"
-    yield f"- Later turns: {turns}."
+    yield f"- In later turns, {turns}."
     if setup := schema.get("setup"):
         yield f"- `metadata.agentSetup` holds what it reports about itself when it starts: {', '.join(setup)}."
     missing = re.search(rf"^- {re.escape(name)} does not report (.*)\.$", LOG.read_text(encoding="utf-8"), re.MULTILINE)
     if missing:
-        yield f"- Not reported by the program: {missing[1]}."
+        yield f"- It does not report {missing[1]}."
     if log := schema.get("sessionLog"):
-        yield f"- Sessions that it keeps on disk: `ae-import {log}` ([import.md](../import.md))."
+        yield f"- `ae-import {log}` reads the sessions that it keeps on disk ([import.md](../import.md))."
 
 
 def listed(names: list[str]) -> str:

@@ -15,15 +15,15 @@ MODEL = "scripted-model"
 HINT = "hint.txt"  # a file of the user's, two directories above the workspace
 MODEL_2 = "second-model"  # that of --model
 
-TOKENS = "exact tokens"
+TOKENS = "exact token counts"
 CACHED = "cached tokens"
-TOOLS = "tools"
+TOOLS = "tool calls"
 THOUGHTS = "thoughts"
 THOUGHT_TOKENS = "the tokens of thoughts"
-EXIT = "that a command failed"
-RUNNING = "a tool that has not ended"
-KILLED = "that a tool was killed"
-STOP = "that an answer was cut off"
+EXIT = "failed commands"
+RUNNING = "unfinished tool calls"
+KILLED = "killed tools"
+STOP = "cut-off answers"
 SUB_AGENT_TOKENS = "the tokens of sub-agents"
 
 SECRET = "vermilion-otter"  # what an agent has in its memory

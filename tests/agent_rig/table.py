@@ -22,40 +22,40 @@ same name. `make test-agents AGENTS="claude codex@0.170.0"` runs some of them, o
 |---|---|---|
 | tool | the model thinks, calls a shell tool, answers | output, steps in order, tool input and output, tokens, file |
 | failing tool | the command exits 3 | the step is `failed`, the record has no errors; tokens |
-| two turns | a second prompt in the same session | the model gets the first turn too; tokens of both, none twice |
+| two turns | a second prompt in the same session | the model gets the first turn as well; tokens of both, none counted twice |
 | 500 | the model always answers 500 | the agent gives up, and its own error message is in `errors` |
-| cut off | the answer ends at the limit of tokens | `stopReason` is `length`, unless the agent itself fails |
+| cut off | the answer ends at the token limit | `stopReason` is `length`, unless the agent itself fails |
 | child left | the tool leaves a background process running | the answer is there |
-| empty answer | after the tool call the model answers with nothing | `output` is empty, not what was said before |
+| empty answer | after the tool call, the model's answer is empty | `output` is empty, not the previous message |
 | parallel calls | the model calls two tools at once | two steps, each with its own input and output; tokens |
-| sub-agent | the agent has a sub-agent do the task | tokens of both; the output is the agent's own |
-| max turns | the agent may send one request to the model | `stopReason`, the last message, the reason in `errors` |
-| second session | earlier ones filled the agent's memory, and saw it without the adapter's switch | this one does not |
+| sub-agent | the agent delegates the task to a sub-agent | tokens of both; the output is the agent's own |
+| max turns | the agent may send only one request to the model | `stopReason`, the last message, the reason in `errors` |
+| second session | earlier sessions filled the agent's memory, and could read it without the adapter's setting | this session does not see it |
 | killed later | the model falls silent in the second turn | all tokens so far, or `tokensPartial` |
-| time-out | the tool outlasts the time | `timedOut`, `errors`, the unfinished step; ends within 6 s |
+| time-out | the tool exceeds the time limit | `timedOut`, `errors`, the unfinished step; the run ends within 6 s |
 | Ctrl-C | SIGINT to ae-capture while the tool runs | it exits with 130 within 6 s |
 | poisoned | HOME and the directory above are full of marked instructions, skills, sub-agents, hooks, MCP servers | \
-a line names what is read; with `--isolate` no mark is in a request, no hook runs, no server starts |
-| memory | with `--isolate` a session leaves a word wherever agents look for one below HOME | \
-the next one does not see it, and it is not in the user's HOME |
+a message names what the agent reads; with `--isolate` no request contains a mark, no hook runs and no server starts |
+| memory | with `--isolate`, a session leaves a word in every place below HOME where agents look | \
+the next session does not see it, and it is not in the user's HOME |
 | model | `--model` | all requests for the task name it |
 | instructions | `--instructions` | they are in the requests |
 | skill | `--skill` | the model is told about it |
-| mcp | `--mcp` with a server on stdio, whose tool the model calls | \
+| mcp | `--mcp` with a server on stdio, the model calls its tool | \
 the result is in the trajectory, the value of `${VAR}` in no record |
 | sandbox | `--sandbox bwrap`; the command also reads a file of the user's | it works, but the file is not there |
 
-After each scenario no process may be left: none in the namespace, none with the scenario's mark in its environment.
+After each scenario, no process may be left: none in the namespace, and none with the scenario's mark in its environment.
 
-Some of these prove less than they say: against files above the workspace pi and gptme need `--sandbox`, too, and
-“poisoned” runs them with it; llm and mini-swe-agent show the model no file of the user's even without `--isolate`; llm
-cannot read files, so that “sandbox” only shows that it works there.
+Some results prove less than they seem to. To keep out files above the workspace, pi and gptme need `--sandbox` as well,
+so “poisoned” runs them with it. llm and mini-swe-agent do not show the model any of the user's files even without
+`--isolate`. llm cannot read files, so “sandbox” shows only that it works there.
 """
 OTHERS = """\
 ## Other versions
 
-The same adapters with older programs: `make test-agents AGENTS=claude@2.0.56`. Where a program refuses
-a flag, `errors` of the record names the flag and the version that the adapter was tested with.
+The same adapters with older programs: `make test-agents AGENTS=claude@2.0.56`. If a program refuses
+a flag, the record's `errors` name the flag and the version that the adapter was tested with.
 """
 
 
