@@ -22,15 +22,18 @@ same name. `make test-agents AGENTS="claude codex@0.170.0"` runs some of them, o
 |---|---|---|
 | tool | the model thinks, calls a shell tool, answers | output, steps in order, tool input and output, tokens, file |
 | failing tool | the command exits 3 | the step is `failed`, the record has no errors; tokens |
-| two turns | a second prompt in the same session | the model gets the first turn as well; tokens of both, none counted twice |
+| two turns | a second prompt in the same session | \
+the model gets the first turn as well; tokens of both, none counted twice |
 | 500 | the model always answers 500 | the agent gives up, and its own error message is in `errors` |
 | cut off | the answer ends at the token limit | `stopReason` is `length`, unless the agent itself fails |
 | child left | the tool leaves a background process running | the answer is there |
 | empty answer | after the tool call, the model's answer is empty | `output` is empty, not the previous message |
 | parallel calls | the model calls two tools at once | two steps, each with its own input and output; tokens |
 | sub-agent | the agent delegates the task to a sub-agent | tokens of both; the output is the agent's own |
-| max turns | the agent may send only one request to the model | `stopReason`, the last message, the reason in `errors` |
-| second session | earlier sessions filled the agent's memory, and could read it without the adapter's setting | this session does not see it |
+| max turns | the agent may send only one request to the model | \
+`stopReason`, the last message, the reason in `errors` |
+| second session | earlier sessions filled the agent's memory, and could read it without the adapter's setting | \
+this session does not see it |
 | killed later | the model falls silent in the second turn | all tokens so far, or `tokensPartial` |
 | time-out | the tool exceeds the time limit | `timedOut`, `errors`, the unfinished step; the run ends within 6 s |
 | Ctrl-C | SIGINT to ae-capture while the tool runs | it exits with 130 within 6 s |
@@ -45,7 +48,7 @@ the next session does not see it, and it is not in the user's HOME |
 the result is in the trajectory, the value of `${VAR}` in no record |
 | sandbox | `--sandbox bwrap`; the command also reads a file of the user's | it works, but the file is not there |
 
-After each scenario, no process may be left: none in the namespace, and none with the scenario's mark in its environment.
+After each scenario, no process may be left: none in the namespace, none with the scenario's mark in its environment.
 
 Some results prove less than they seem to. To keep out files above the workspace, pi and gptme need `--sandbox` as well,
 so “poisoned” runs them with it. llm and mini-swe-agent do not show the model any of the user's files even without
