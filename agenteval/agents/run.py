@@ -8,7 +8,6 @@ everything else here: what is started, limits, --resume, the output.
 """
 
 import os
-import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -224,7 +223,7 @@ class PromptRun:
         given = os.environ.pop(RUN_ID_VARIABLE, None)
         kept = self.output.written.run_id or (self.journal.run_id if self.journal else None)
         return {
-            "runId": kept or given or secrets.token_hex(8),
+            "runId": kept or given or os.urandom(8).hex(),
             **({} if settings.label is None else {"label": settings.label}),
             "suiteVersion": __version__,
             "agent": self.identity.name,

@@ -398,13 +398,11 @@ def conversation_failure(outcome: Outcome, client: Client, timeout: float) -> st
 
 # --- flags that an agent of another version refuses ---------------------------------------------
 
-_REFUSAL = re.compile(
-    r"""(?:unknown|unrecogni[sz]ed|unexpected|invalid|unsupported|no\ such|not\ a\ valid|found|undefined|bad|illegal)
+_REFUSAL = r"""(?xi)
+        (?:unknown|unrecogni[sz]ed|unexpected|invalid|unsupported|no\ such|not\ a\ valid|found|undefined|bad|illegal)
         \s+(?:command[- ]line\s+)?(?:option|argument|flag|parameter|switch|value)s?\b[^\n]{0,40}?
         (?P<flag>-{0,2}[A-Za-z][\w-]*)
-      | flag\ provided\ but\ not\ defined:\s*(?P<go>-{1,2}[\w-]+)""",
-    re.VERBOSE | re.IGNORECASE,
-)
+      | flag\ provided\ but\ not\ defined:\s*(?P<go>-{1,2}[\w-]+)"""
 _FLAG = re.compile(r"(?<![\w-])-{1,2}[A-Za-z][\w-]*")
 SEVERAL = 5  # flags in a text that is the help of a program
 
@@ -429,7 +427,7 @@ def refused_flag(texts: Iterable[str], argv: list[str]) -> str | None:
     """Returns the flag of a command line that one of the texts refuses, None if no flag is refused."""
     flags = {found[0].lstrip("-").lower(): found[0] for word in argv[1:] if (found := _FLAG.match(word))}
     for text in texts:
-        for found in _REFUSAL.finditer(text):
+        for found in re.finditer(_REFUSAL, text):
             words = re.findall(r"[A-Za-z][\w-]*", text[found.start() : found.end() + 40])
             if named := next((flags[word.lower()] for word in words if word.lower() in flags), None):
                 return named

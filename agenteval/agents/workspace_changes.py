@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 from agenteval.agents.workspace_git import Git, empty_git, find_work_tree, left_out, private_git, repository_of
 from agenteval.processes.scratch import Scratch
-from agenteval.streams.files import LONGEST_LINE, create_file, digest_of, read_regular, replace_file
+from agenteval.streams.digests import digest_of
+from agenteval.streams.files import LONGEST_LINE, create_file, read_regular, replace_file
 
 FOLDER = ".agenteval"  # beside the workspaces: what the suite keeps about them
 BASELINES = "baselines"

@@ -19,6 +19,7 @@ from agenteval.streams.files import PIECE, create_file, make_directories
 from agenteval.streams.output import is_being_written, planned_records
 from agenteval.streams.rows import KeyUse
 from agenteval.streams.source import Source
+from agenteval.streams.spool import file_with
 
 POLL = 0.2  # seconds between two looks at the file
 LEAST_PAUSE = 1.0  # seconds between two pages
@@ -137,7 +138,7 @@ class Follower:
         """The file, or an empty one in its place as long as there is none."""
         if os.path.exists(self.path):
             return Source(self.path, max_line=self._max_line)
-        source = Source(self.path, text=b"")
+        source = Source(self.path, opened=file_with(b""))
         source.name = self.path
         return source
 

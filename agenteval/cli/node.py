@@ -27,6 +27,7 @@ from agenteval.errors import WorkspaceError
 from agenteval.grading.verdict import passed
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import Source
+from agenteval.streams.spool import file_with
 from agenteval.wire.records import RUN_ID_VARIABLE, Record
 
 TOOLS: dict[str, Tool] = {"ae-run": run.main, "ae-capture": capture.main, "ae-trials": trials.main}
@@ -74,7 +75,7 @@ class Requests:
         settings = RunSettings(**{**options, **OF_THE_RUN})
         if settings.workspace_dir is not None and base is not None:
             settings = msgspec.structs.replace(settings, workspace_dir=_place_of(base, run_id, settings.workspace_dir))
-        graders = inline_graders(settings, Source(None, text=b""), name) if settings.grader else None
+        graders = inline_graders(settings, Source(None, opened=file_with(b"")), name) if settings.grader else None
         self.source = Source("-")
         self.run = PromptRun(name, self.source, settings, graders)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import os
 import re
 from base64 import b64decode
 from functools import cache, lru_cache
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -80,8 +80,9 @@ def _load(name: str) -> Encoding | None:
     package = importlib.util.find_spec("bpe_openai")  # only for its folder: importing it takes a second
     if package is None or package.origin is None:
         return None
-    lines = gzip.decompress(Path(package.origin).with_name("data").joinpath(f"{name}.tiktoken.gz").read_bytes())
-    parts = lines.split()
+    path = os.path.join(os.path.dirname(package.origin), "data", f"{name}.tiktoken.gz")
+    with gzip.open(path) as file:
+        parts = file.read().split()
     ranks = dict(zip(map(b64decode, parts[::2]), map(int, parts[1::2]), strict=True))
     return Encoding(name, pat_str=WORDS[name], mergeable_ranks=ranks, special_tokens={})
 

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from agenteval.streams.files import digest_of, open_regular, read_regular
+from agenteval.streams.files import open_regular, read_regular
 
 LENGTH = 16  # hexadecimal digits
+LARGEST = 4 << 30  # bytes of a file whose content is compared
 NOT_JUDGED = frozenset(("id", "input", "workspace", "timeout"))  # fields of a prompt that change no verdict
 NOT_CONTENT = frozenset((".git", "__pycache__"))  # directories that change while nothing is edited
 REDIRECTIONS = frozenset((">", ">>", ">|", "&>", ">&"))
@@ -50,6 +51,12 @@ def contents(words: Iterable[str], folder: str = os.curdir) -> list[tuple[str, s
     names = ((word, name) for word in words for name in (word, word.partition("=")[2]))
     found = ((word, file_digest(os.path.join(folder, name))) for word, name in names)
     return [(word, content) for word, content in found if content is not None]
+
+
+def digest_of(path: str, *, follow: bool = False) -> str | None:
+    """Returns the SHA-256 of a regular file in hexadecimal digits; None if it is too large to be compared."""
+    with os.fdopen(open_regular(path, follow=follow), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() if os.fstat(file.fileno()).st_size <= LARGEST else None
 
 
 def file_digest(path: str) -> str | None:

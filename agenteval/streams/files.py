@@ -9,7 +9,6 @@ writes to it.
 """
 
 import errno
-import hashlib
 import io
 import os
 import select
@@ -25,7 +24,6 @@ PIECE = 1 << 16  # bytes that are written or read at a time
 NEW = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 LARGEST = 64 << 20  # bytes of a file that is read as a whole, and of a line
 LONGEST_LINE = 1 << 30  # bytes of a line that the suite itself may have written
-LARGEST_HASHED = 4 << 30  # bytes of a file whose content is compared
 COPIED = 1 << 20  # bytes at a time
 PIPE_PATIENCE = 10.0  # seconds for which a named pipe waits for the program at its other end
 SAFELY = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -85,12 +83,6 @@ def lines_of(path: str, start: int = 0, *, follow: bool = False) -> Iterator[tup
                 raise OSError(errno.EFBIG, f"has a line of more than {limit:,} bytes", path)
             yield start, line
             start += len(line)
-
-
-def digest_of(path: str, *, follow: bool = False) -> str | None:
-    """Returns the SHA-256 of a regular file in hexadecimal digits; None if it is too large to be compared."""
-    with os.fdopen(fd := open_regular(path, follow=follow), "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() if os.fstat(fd).st_size <= LARGEST_HASHED else None
 
 
 def copy_regular(source: str, target: str) -> str:

@@ -195,17 +195,17 @@ _ASSIGNED = rf"(?i)(?:{'|'.join(_SETTINGS)})\s*=\s*([^\s;&\"']+)"
 
 
 # In a file that logs an agent in, whatever its format: what a name is set to, and long words that are no paths.
-_SET = re.compile(r"""([\w-]+)["']?\s*[:=]\s*["']?([^\s"',}]{8,})""")
-_LONG_WORD = re.compile(r"(?<![\w.~+/@:-])(?=[\w.~+-]*\d)[\w.~+-]{32,}={0,2}(?![\w/])")
-_ALONE = re.compile(r"\s*([\w.~+/=-]{16,})\s*")
+_SET = r"""([\w-]+)["']?\s*[:=]\s*["']?([^\s"',}]{8,})"""
+_LONG_WORD = r"(?<![\w.~+/@:-])(?=[\w.~+-]*\d)[\w.~+-]{32,}={0,2}(?![\w/])"
+_ALONE = r"\s*([\w.~+/=-]{16,})\s*"
 _LOGINS = frozenset(("access", "refresh"))  # names of tokens besides those that look so
 
 
 def credentials_in(text: str) -> set[str]:
     """Returns the secrets in a file that logs an agent in; names of models and addresses are none."""
-    named = {value for name, value in _SET.findall(text) if looks_secret(name) or name.lower() in _LOGINS}
-    alone = _ALONE.fullmatch(text)
-    return {*filter(_is_secret, named), *_LONG_WORD.findall(text), *([alone[1]] if alone else ())}
+    named = {value for name, value in re.findall(_SET, text) if looks_secret(name) or name.lower() in _LOGINS}
+    alone = re.fullmatch(_ALONE, text)
+    return {*filter(_is_secret, named), *re.findall(_LONG_WORD, text), *([alone[1]] if alone else ())}
 
 
 def looks_secret(name: str) -> bool:

@@ -10,7 +10,6 @@ import re
 import shlex
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -36,23 +35,16 @@ class Refusals(Protocol):
     def refuse(self, where: str, why: str) -> None: ...
 
 
-def _file_with(text: bytes) -> int:
-    with tempfile.TemporaryFile() as file:
-        file.write(text)
-        file.seek(0)
-        return os.dup(file.fileno())
-
-
 class Source:
     """A file or stdin, as batches of numbered lines."""
 
-    def __init__(self, path: str | None, *, max_line: int = LONGEST_LINE, text: bytes | None = None) -> None:
-        """Opens the file, or stdin; `text` takes its place if it is given."""
+    def __init__(self, path: str | None, *, max_line: int = LONGEST_LINE, opened: int | None = None) -> None:
+        """Opens the file, or stdin; the descriptor of an `opened` file takes its place if it is given."""
         self.path = None if path in (None, "-") else path
-        self.name = self.path or ("stdin" if text is None else "the command line")
+        self.name = self.path or ("stdin" if opened is None else "the command line")
         try:
-            if text is not None:
-                self.fd = _file_with(text)
+            if opened is not None:
+                self.fd = opened
             else:
                 self.fd = sys.stdin.fileno() if self.path is None else open_given(self.path)
         except (AttributeError, ValueError):

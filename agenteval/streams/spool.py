@@ -1,5 +1,6 @@
-"""Keeps what a report needs a second time in a temporary file."""
+"""Keeps what is read a second time in a temporary file, which has no name."""
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,14 @@ class Spool:
         """Yields what was kept, in pieces of any length."""
         file = self.rewind()
         return iter(lambda: file.read(PIECE), b"")
+
+
+def file_with(text: bytes) -> int:
+    """Returns the descriptor of a temporary file with this content, to be read from its start."""
+    with tempfile.TemporaryFile() as file:
+        file.write(text)
+        file.seek(0)
+        return os.dup(file.fileno())
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Plain text for people: an agent's text without control characters, columns of a terminal, lists, indented JSON."""
 
+import os
 import re
-import shutil
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 
@@ -16,9 +16,9 @@ MOST_DIGITS = 20  # of a count, a size or a time: 64 bits have no more
 # Bidi controls: they reorder what stands beside them.
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 # C0 without tab and line ends, DEL, and C1, which some terminals take for escape sequences.
-_CONTROLS = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{_BIDI}]")
+_CONTROLS = f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{_BIDI}]"
 # The same and carriage returns that end no line, but not the escape sequences for colours, which are ours.
-_ON_TERMINAL = re.compile(f"\x1b(?!\\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f{_BIDI}]")
+_ON_TERMINAL = f"\x1b(?!\\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f{_BIDI}]"
 # Invisible characters that reorder a line (bidi overrides) or join their neighbours (emoji sequences, variation
 # selectors): terminals differ in how wide they draw them.
 _INVISIBLE = "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
@@ -29,7 +29,7 @@ def visible(text: str) -> str:
 
     Those that change the direction of writing become U+FFFD.
     """
-    return text if text.isprintable() else _CONTROLS.sub(_picture, text)
+    return text if text.isprintable() else re.sub(_CONTROLS, _picture, text)
 
 
 def visible_bytes(text: str) -> bytes:
@@ -39,7 +39,7 @@ def visible_bytes(text: str) -> bytes:
 
 def for_terminal(text: str) -> str:
     """The same for all that goes to a terminal, where only colours are left: the one way out for text of others."""
-    return text if text.isprintable() else _ON_TERMINAL.sub(_picture, text)
+    return text if text.isprintable() else re.sub(_ON_TERMINAL, _picture, text)
 
 
 def _picture(found: re.Match[str]) -> str:
@@ -58,7 +58,12 @@ def one_line(text: str, limit: int) -> str:
 
 def terminal_columns(otherwise: int = NO_TERMINAL) -> int:
     """The width of the terminal on stdout: $COLUMNS if it is set, `otherwise` if there is no terminal."""
-    return shutil.get_terminal_size((otherwise, 24)).columns
+    if columns := whole_number(os.environ.get("COLUMNS", "")):
+        return columns
+    try:
+        return os.get_terminal_size(1).columns or otherwise
+    except OSError:
+        return otherwise
 
 
 def width(text: str) -> int:

@@ -17,6 +17,7 @@ from agenteval.cli.tool import tool
 from agenteval.errors import UserError
 from agenteval.streams.jsonl import encode
 from agenteval.streams.source import Source
+from agenteval.streams.spool import file_with
 
 
 @tool("ae-capture")
@@ -59,5 +60,5 @@ def main(path: str | None, prompt: str | None, keep_raw: bool, **options: Any) -
     """
     if prompt is not None and path is not None:
         raise UserError(f"-p and {path} exclude each other: give one prompt, or a file of prompts")
-    text = None if prompt is None else encode({"id": "prompt", "input": prompt}) + b"\n"
-    return capture_prompts(Source(path, text=text), RunSettings(**options), keep_raw=keep_raw)
+    given = None if prompt is None else file_with(encode({"id": "prompt", "input": prompt}) + b"\n")
+    return capture_prompts(Source(path, opened=given), RunSettings(**options), keep_raw=keep_raw)
