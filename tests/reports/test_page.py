@@ -406,7 +406,7 @@ def test_a_long_trajectory_folds_and_a_step_has_an_address(tmp_path: Path, opene
     steps, bodies = page.locator(".step"), page.locator(".step-body")
     assert (steps.count(), bodies.count()) == (200, 1)  # of the first, only the one that failed is unfolded
     steps.nth(3).locator("summary").click()
-    assert "out 4" in bodies.first.inner_text()
+    assert "out 4" in steps.nth(3).locator(".step-body").inner_text()  # waits: the body is made after the click
     page.locator(".outline a", has_text="run 10").first.click()
     page.wait_for_selector(".step.target img")
     assert shown.fragment() == "#id=long&step=10" and page.locator("img").count() == 1
