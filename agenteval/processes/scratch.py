@@ -161,6 +161,9 @@ def remove_tree(path: str) -> None:
 
     Everything else is removed nevertheless. A tree with a mount point in it is left as it is.
     """
+    with suppress(OSError):  # as usual, it is an empty directory
+        os.rmdir(path)
+        return
     if mounted := _mount_below(path):
         raise OSError(f"{mounted}: a file system is mounted there; unmount it first")
     if os.path.islink(path) or not os.path.isdir(path):
