@@ -135,7 +135,7 @@ def test_line_numbers_count_blank_lines(tmp_path: Path) -> None:
 
 @every_stage
 def test_only_blank_lines(tool: str, tmp_path: Path) -> None:
-    said = "ae-run: stdin: has no prompts; nothing was run\n" if tool == "ae-run" else ""
+    said = "ae-run: stdin: contains no prompts; nothing was run\n" if tool == "ae-run" else ""
     assert run(tool, *ARGUMENTS[tool], stdin="\n \n\t\r\n\n", cwd=tmp_path).expect(0, stderr=said).out == b""
 
 

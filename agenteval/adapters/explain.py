@@ -68,7 +68,7 @@ class Explainer:
     def ending(self) -> Iterator[str]:
         """Yields, on one line, what of the schema took nothing from any line."""
         if self.lines and (fields := list(unused(self.tracer, several=self.records > 1))):
-            yield f"never took anything: {'; '.join(fields)}"
+            yield f"found nothing in any line: {'; '.join(fields)}"
 
     def _turn(self, raw: Record, start: int, end: int, missed: Counter[str]) -> Iterator[list[ExplainedLine]]:
         """Yields the rows of each line of a turn; of a text, those of all its lines at the end."""

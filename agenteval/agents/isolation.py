@@ -100,7 +100,7 @@ class Surroundings:
         self._writing_back = Lock()
         if isolate and (own := sorted({"HOME", *XDG, *(self.schema.env or ())} & {*environment.chosen})):
             raise UserError(
-                f"--env {own[0]} and --isolate exclude each other: --isolate gives each session its own; leave "
+                f"--env {own[0]} and --isolate cannot be used together: --isolate gives each session its own; leave "
                 f"out one of them"
             )
         for path in self.schema.copy or ():

@@ -147,10 +147,10 @@ class Budget:
         if not self.not_run:
             return
         if self._option() == "--max-cost":
-            used = f"{self.cost:.4f} of {self.max_cost:g} USD are spent"
+            used = f"{self.cost:.4f} of {self.max_cost:g} USD spent"
             if self.estimated:
                 used += f" (estimated at list prices for {self.estimated:,} of {counted(self.answers, 'answer')})"
         else:
-            used = f"{self.tokens:,} of {self.max_tokens:,} tokens are used"
+            used = f"{self.tokens:,} of {self.max_tokens:,} tokens used"
         go_on = "; to continue, use --resume with a larger limit" if resumable else ""
         self.say(f"{self._option()}: {used}; {counted(self.not_run, what)} not run{go_on}")

@@ -59,7 +59,7 @@ def refuse_another_agent(path: str, agents: Iterable[tuple[str | None, str]], id
         if digest != identity.digest:
             same = name == identity.name
             conditions = "with another command, script, schema, --env or workspace template"
-            other = f"were made {conditions}" if same else f"are of {name or 'another agent'}, not {identity.name}"
+            other = f"were made {conditions}" if same else f"are from {name or 'another agent'}, not {identity.name}"
             raise UserError(f"{path}: its records {other}; write to another file, or continue with --force")
 
 

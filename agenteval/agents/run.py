@@ -355,7 +355,7 @@ class PromptRun:
         if line := self.resumption.summary(limited=self.budget.not_run > 0):
             self.console.say(line)
         elif not self.prompts.read and not self.console.refused:
-            self.console.say(f"{self.prompts.source.name}: has no prompts; nothing was run")
+            self.console.say(f"{self.prompts.source.name}: contains no prompts; nothing was run")
         if self.early_end:
             self.console.say(self.early_end.summary())
         self.fit.finish()

@@ -188,7 +188,7 @@ def find_sandbox(
     if image is None and engine != BUBBLEWRAP:
         raise UserError(f"{option} {engine} needs {of_image} IMAGE, with the command in it")
     if missing := next((place for place in read if not os.path.exists(place)), None):
-        raise UserError(f"{missing}: no such file or directory, which the sandbox is to show")
+        raise UserError(f"{missing}: no such file or directory to show in the sandbox")
     read = tuple(map(os.path.abspath, read))
     sandbox = Sandbox(engine, program, net, image, arguments=tuple(arguments), read=read)
     if image is not None:

@@ -111,7 +111,8 @@ def _remember_stdin(ctx: click.Context, _param: click.Parameter, value: bool) ->
 def _not_beside_stdin(ctx: click.Context, _param: click.Parameter, path: str | None) -> str | None:
     if ctx.meta.get("stdin") and path not in (None, "-"):
         raise click.UsageError(
-            f"--stdin and {path} exclude each other: leave out --stdin to read the file, or {path} to read stdin", ctx
+            f"--stdin and {path} cannot be used together: leave out --stdin to read the file, or {path} to read stdin",
+            ctx,
         )
     return path
 

@@ -125,7 +125,7 @@ class Dispatcher:
             answer, death = self._try_again(task)
         self.failed = True
         times = f"{tries} times" if tries > 1 else "once"
-        self._console.say(f"{task.id}: given up on, as its worker died {times}: {death}")
+        self._console.say(f"{task.id}: given up, because its worker died {times}: {death}")
         yield task.id, self._give_up(task, f"its worker died {times}, last: {death}")
 
     def _try_again(self, task: Task) -> tuple[FilterAnswer | None, str]:

@@ -82,7 +82,7 @@ class ClusterAgents:
         if found.errors and self._is_doubtful(found.node):
             found = self._second_opinion(prompt, trial, found)
         if found.answer is None:
-            self._console.say(f"{prompt['id']}: given up on: {found.death}")
+            self._console.say(f"{prompt['id']}: given up: {found.death}")
             return RemoteAnswer(None, died=found.death)
         if (problem := found.answer.get("noWorkspace")) is not None:
             return RemoteAnswer(None, f"{problem} (on {self._slots.name_of(found.node)})", full=found.answer["full"])

@@ -70,7 +70,7 @@ class Slots:
             try:
                 code, messages = future.result(ENDING)
             except TimeoutError:
-                self._console.say(f"a worker has not ended {ENDING:g} s after its last record, and is killed")
+                self._console.say(f"a worker has not ended {ENDING:g} s after its last record, and was killed")
                 good = False
                 continue
             except Exception:

@@ -123,14 +123,14 @@ def advice(plan: EvaluationPlan, k: int, *, once: bool) -> list[str]:
             + ". To plan trials, run the pilot with ae-trials -k 3, or give --between."
         )
     elif most.runs > single.runs:
-        costs = f"{single.prompts:,} prompts with 1 trial are {single.runs:,} runs"
-        costs += f", {most.prompts:,} prompts with {most.k} trials are {most.runs:,}"
+        costs = f"{single.prompts:,} prompts with 1 trial take {single.runs:,} runs"
+        costs += f", {most.prompts:,} prompts with {most.k} trials take {most.runs:,}"
         limit = f"fewer than {plan.least_prompts:,} prompts are not enough, however many trials each has"
         lines.append(f"More prompts, not more trials: {costs}; {limit}.")
     if plan.available and asked.detectable:
-        line = f"With the {plan.available:,} prompts you have, {counted(k, 'trial')} each detect a difference"
+        line = f"With the {plan.available:,} prompts you have, {counted(k, 'trial')} each can detect a difference"
         line += f" of {asked.detectable * 100:.1f} points or more"
         if most.detectable and most.k > k:
-            line += f", {most.k} trials one of {most.detectable * 100:.1f}"
+            line += f"; {most.k} trials each, one of {most.detectable * 100:.1f}"
         lines.append(f"{line}.")
     return lines

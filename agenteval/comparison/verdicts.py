@@ -120,7 +120,9 @@ def details(pair: Pair, report: Report) -> list[Line]:
     ]
     if pair.stopped:
         lines.append(
-            Line("Stopped", f"early: {STOPPED if pair.better else 'it is known to be hardly worse (--margin)'}")
+            Line(
+                "Stopped", f"early: {STOPPED if pair.better else 'it is known to be at most slightly worse (--margin)'}"
+            )
         )
     lines += [
         Line("Missing", f"{counted(len(ids), 'prompt')} that {label} lacks count as not passed")
@@ -148,7 +150,7 @@ def in_order(pair: Pair, report: Report) -> list[Measure]:
 def before_and_after(found: Difference, unit: Unit, report: Report) -> str:
     """Both means, the change from the earlier to the later run, its interval and p value."""
     if not found.n or found.change is None:
-        return "no prompt has it in both"
+        return "no prompt has a value in both"
     show = SHOW[unit]
     text = f"{show(found.mean_a or 0.0)} → {show(found.mean_b or 0.0)}, {points(found.change)}"
     if found.change_interval is not None:
@@ -174,11 +176,11 @@ def to_settle(found: Difference) -> str:
     least, needed = found.minimum_detectable_difference, found.prompts_needed
     if least is None and found.n < FEWEST:
         return (
-            f"{counted(found.n, 'prompt')} cannot show a difference, even if all change alike: at least "
-            f"{FEWEST} are needed"
+            f"{counted(found.n, 'prompt')} cannot show a difference, even if all change in the same direction: "
+            f"at least {FEWEST} are needed"
         )
     if least is None:
-        return "every prompt or cluster changed alike: more of them would show a difference"
+        return "every prompt or cluster changed in the same direction: more of them would show a difference"
     shows = f"{counted(found.n, 'prompt')} detect only differences of {least * 100:.1f} points or more (80 % power)"
     if not found.change:
         return shows

@@ -117,7 +117,7 @@ def named_graders(
 def _refuse_unknown(option: str, given: Iterable[str], names: list[str]) -> None:
     for name in given:
         if name not in names:
-            known = f"the graders are {first_few(names, len(names))}" if names else "there are none without -g"
+            known = f"the graders are {first_few(names, len(names))}" if names else "give one with -g"
             raise UserError(f"{option} {name}: no grader has that name; {known}")
 
 

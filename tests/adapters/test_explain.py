@@ -45,7 +45,7 @@ def test_the_first_rule_that_matches_takes_it() -> None:
     assert explained({"type": "a", "x": "hi"}, outputEvents=rules) == [
         '1 message outputEvents[0] content="hi"',
         'gives output="hi"',
-        "never took anything: outputEvents[1]",
+        "found nothing in any line: outputEvents[1]",
     ]
 
 
@@ -99,7 +99,7 @@ def test_a_wrong_id_path_shows() -> None:
     rules = [TOOLS[1], event(is_type("end"), "tool_call", id="$.ident", output="$.out")]
     shown = explained(call(id=1, name="ls"), call(id=2, name="rm"), end(id=2, out="gone"), outputEvents=rules)
     assert '3 tool_call outputEvents[1] -> line 1 (ls) status="completed" output="gone"' in shown
-    assert shown[-1] == "never took anything: outputEvents[0].extract.input; outputEvents[1].extract.id"
+    assert shown[-1] == "found nothing in any line: outputEvents[0].extract.input; outputEvents[1].extract.id"
 
 
 def test_events_in_a_list_keep_their_order() -> None:
@@ -165,7 +165,7 @@ def test_result_usage_and_metadata() -> None:
         '4 output result "fine"',
         'session resume "7"',
         'gives output="fine" inputTokens=5',
-        "never took anything: usage.costUsd; metadata.host",
+        "found nothing in any line: usage.costUsd; metadata.host",
     ]
 
 
@@ -211,7 +211,7 @@ def test_what_matched_and_found_nothing() -> None:
         "(empty) usage matched; no path finds a number",
         "4 (empty) outputEvents[0] matched; content $.txt or $.tex finds nothing",
         'gives output=""',
-        f"never took anything: {'; '.join(never)}",
+        f"found nothing in any line: {'; '.join(never)}",
     ]
 
 
@@ -221,10 +221,9 @@ def test_what_one_record_uses_is_used() -> None:
     for name, event_ in (("one", {"type": "a", "x": "hi"}), ("two", {"type": "b"})):
         list(explaining.explain({**RAW, "id": name, "rawLines": lines(event_)}))
     (row,) = explaining.ending()
-    assert (
-        row
-        == "never took anything: outputEvents[1] (matched line 1 of two, content $.x finds nothing); outputEvents[2]"
-    )
+    never, two = row.split("; ")
+    assert never == "found nothing in any line: outputEvents[1] (matched line 1 of two, content $.x finds nothing)"
+    assert two == "outputEvents[2]"
 
 
 def test_kinds_are_named_by_what_the_rules_ask_for() -> None:
@@ -298,7 +297,7 @@ def test_events_in_lines_of_plain_text() -> None:
         '3 error outputEvents[0] "no disk"',
         "1 of 3 lines matched no rule: no JSON object (1)",
         'gives output=""',
-        "never took anything: linePatterns.never",
+        "found nothing in any line: linePatterns.never",
     ]
 
 
@@ -313,7 +312,7 @@ def test_the_parts_of_a_text() -> None:
         "6 part splits[0] tokens tokens: 1.2k",
         "1-6 usage usage inputTokens=1200",
         'gives output="I see two files." inputTokens=1200',
-        "never took anything: splits[0].patterns.cost",
+        "found nothing in any line: splits[0].patterns.cost",
     ]
     assert explained({"text": "Hi.\n> ls"}, {"text": "tokens: 7"}, {"x": 1}, **schema)[:7] == [
         "1 part splits[0] text Hi.",
@@ -331,7 +330,7 @@ def test_a_text_that_no_rule_takes_and_one_that_needs_none() -> None:
     assert explained("\x1b[1mone", "two", outputMode="text", outputEvents=rules) == [
         "1-2 - no rule ␛[1mone two",
         'gives output=""',
-        "never took anything: outputEvents[0]",
+        "found nothing in any line: outputEvents[0]",
     ]
     assert explained("", "one", "two", outputMode="text")[0] == '1-3 message outputMode text content=" one two"'
 
@@ -353,7 +352,7 @@ def test_passthrough_shows_what_a_line_was_mapped_to() -> None:
         '4 - kind=other {"kind": "other"}',
         "1 of 4 lines matched no rule: kind=other (1)",
         'gives output="hi"',
-        "never took anything: passthroughTypeMap.typeValues.think",
+        "found nothing in any line: passthroughTypeMap.typeValues.think",
     ]
 
 

@@ -251,7 +251,7 @@ def test_what_the_user_made_is_kept_and_a_home_cannot_be_named_twice(toy: Path) 
     done = run("ae-run", *options, stdin=jsonl({"id": "a", "input": "x"}), cwd=toy, env=env).expect(1)
     assert "prompt-a.home was not created by the suite" in done.stderr
     refused = run("ae-run", *options, "--env", "HOME=/x", stdin=jsonl({"id": "a", "input": "x"}), cwd=toy, env=env)
-    assert "--env HOME and --isolate exclude each other" in refused.expect(2).stderr
+    assert "--env HOME and --isolate cannot be used together" in refused.expect(2).stderr
     prompts: list[Record] = [{"id": "b", "input": "x"}, {"id": "b.home", "input": "x"}]
     first, second = capture(toy, "--isolate", "--workspace-dir", "ws", prompts=prompts)[0]
     assert second["metadata"]["workspaceDir"] != first["metadata"]["workspaceDir"] + ".home"

@@ -63,8 +63,12 @@ def test_what_would_settle_it(runs: Path) -> None:
 @pytest.mark.parametrize(
     ("prompts", "clusters", "said"),
     [
-        (1, False, "1 prompt cannot show a difference, even if all change alike: at least 5 are needed"),
-        (20, True, "every prompt or cluster changed alike: more of them would show a difference"),
+        (
+            1,
+            False,
+            "1 prompt cannot show a difference, even if all change in the same direction: at least 5 are needed",
+        ),
+        (20, True, "every prompt or cluster changed in the same direction: more of them would show a difference"),
     ],
 )
 def test_prompts_that_all_changed_are_not_said_to_be_equal(
@@ -121,7 +125,7 @@ def test_ten_runs_fit_a_screen_of_fifty_lines(columns: int, tmp_path: Path) -> N
     head = next(at for at, line in enumerate(lines) if "RANK" in line)
     assert [line.split()[0] for line in lines[head + 1 : head + 11]] == [str(at) for at in range(1, 11)]
     assert all("●" in line and "─" in line for line in lines[head + 1 : head + 11])
-    matrix = next(at for at, line in enumerate(lines) if line.startswith("Each against each"))
+    matrix = next(at for at, line in enumerate(lines) if line.startswith("All pairs"))
     assert [line.count("·") for line in lines[matrix + 2 : matrix + 12]] == [1] * 10
     assert lines[matrix + 2].endswith("+54*") and lines[matrix + 11].split()[-10] == "-54*"
     strip = next(at for at, line in enumerate(lines) if line.startswith("Prompts, the hardest"))

@@ -151,7 +151,7 @@ def test_dpo_says_why_there_is_no_pair(tmp_path: Path) -> None:
     trials = [{"trialNum": n, "output": "same", "pass": n == 1, "score": 1.0} for n in (1, 2)]
     same = {"id": "a", "input": "x", "k": 2, "trials": trials}
     done = run("ae-format", "-f", "dpo", stdin=jsonl(same), cwd=tmp_path).expect(0)
-    assert done.stdout == "" and "1 with the same answer on both sides" in done.stderr
+    assert done.stdout == "" and "1 whose answers are the same" in done.stderr
     passing = {**same, "trials": [{**trial, "pass": True} for trial in trials]}
     done = run("ae-format", "-f", "dpo", stdin=jsonl(passing), cwd=tmp_path).expect(0)
     done.says("no prompt has both an answer that passed and one that did not")

@@ -476,17 +476,17 @@ def test_what_repeated_tries_have_used_counts(tool: str, tmp_path: Path) -> None
     own_claude(tmp_path)
     options = ["prompts", "-s", "mine.json", "--retries", 1, "--max-cost", 0.5, "-o", "out"]
     options += ["-k", 1] if tool == "ae-trials" else []
-    run(tool, *options, cwd=tmp_path).expect(1).says("--max-cost: 0.5000 of 0.5 USD are spent; 2 ")
+    run(tool, *options, cwd=tmp_path).expect(1).says("--max-cost: 0.5000 of 0.5 USD spent; 2 ")
     [record] = read(tmp_path / "out")
     answer = record["trials"][0] if tool == "ae-trials" else record
     assert answer["retriedUsage"] == {"inputTokens": 10, "outputTokens": 5, "costUsd": 0.25}
     said = run(tool, *options, "--resume", cwd=tmp_path).expect(1).messages
-    assert said[0].endswith("out: 1 kept") and "0.5000 of 0.5 USD are spent; 2 " in said[1], said
+    assert said[0].endswith("out: 1 kept") and "0.5000 of 0.5 USD spent; 2 " in said[1], said
 
 
 def test_an_empty_prompt_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "prompts").touch()
-    run("ae-capture", "prompts", "--simple", "echo {}", cwd=tmp_path).expect(0).says("prompts: has no prompts")
+    run("ae-capture", "prompts", "--simple", "echo {}", cwd=tmp_path).expect(0).says("prompts: contains no prompts")
 
 
 def test_braces_in_a_shell_line_are_refused(tmp_path: Path) -> None:

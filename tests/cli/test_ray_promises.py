@@ -76,7 +76,7 @@ echo '{"type":"result","result":"ok","total_cost_usd":0.25,"usage":{"input_token
 LIMITS = {
     "--max-failures": ("ae-run --max-failures 4 --keep-going --shell", "exit 3", "stopped after 4 failed agents", 4),
     "--strict": ("ae-run --strict --shell", "exit 3", "stopped by --strict", 1),
-    "--max-cost": ("ae-capture --max-cost 1 --extract claude --shell", USAGE, "of 1 USD are spent", 4),
+    "--max-cost": ("ae-capture --max-cost 1 --extract claude --shell", USAGE, "of 1 USD spent", 4),
     "--stop-when-known": (
         "ae-capture -g ae-grader-hint --stop-when-known --threshold 0.9 --shell",
         "echo nothing",

@@ -108,7 +108,7 @@ def test_stdin_beside_a_file(args: list[str], before: bool, file: Path) -> None:
     tool, *options = args
     inputs = ["--stdin", file.name] if before else [file.name, "--stdin"]
     done = run(tool, *inputs, *options, stdin=jsonl(GRADED), cwd=file.parent).expect(2)
-    done.says("--stdin and graded.jsonl exclude each other: leave out --stdin to read the file")
+    done.says("--stdin and graded.jsonl cannot be used together: leave out --stdin to read the file")
     assert done.out == b""
     run("ae-format", "--stdin", "-", stdin=jsonl(GRADED)).expect(0, stderr="")
 

@@ -28,5 +28,5 @@ def main(path: str | None, output: str | None, debug: bool, **options: bool) -> 
       echo '{"id":"a","output":"It is 42.","hint":"4[0-9]"}' | ae-grader-hint --regex
     """
     if options["exact"] and options["regex"]:
-        raise UserError("--exact and --regex exclude each other")
+        raise UserError("--exact and --regex cannot be used together")
     return answer_all(lambda record: grade_hint(record, **options), path, output)

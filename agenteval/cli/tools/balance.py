@@ -16,7 +16,7 @@ from agenteval.streams.rows import KeyUse, grouped_metadata
 from agenteval.streams.source import Source
 
 
-@tool("ae-balance", exit_status={1: "finished, but some lines were refused, or no prompt has the key named by --key"})
+@tool("ae-balance", exit_status={1: "finished, but some lines were refused, or no prompt has the key given with --key"})
 @input_argument("PROMPTS")
 @click.option("-k", "--key", metavar="KEY", help="Metadata key; a.b means b inside a.  [default: category]")
 @click.option(

@@ -59,6 +59,6 @@ def main(path: str | None, prompt: str | None, keep_raw: bool, **options: Any) -
     the reason; the exit code is 1.
     """
     if prompt is not None and path is not None:
-        raise UserError(f"-p and {path} exclude each other: give one prompt, or a file of prompts")
+        raise UserError(f"-p and {path} cannot be used together: give one prompt, or a file of prompts")
     given = None if prompt is None else file_with(encode({"id": "prompt", "input": prompt}) + b"\n")
     return capture_prompts(Source(path, opened=given), RunSettings(**options), keep_raw=keep_raw)

@@ -262,11 +262,11 @@ def main(
     whose grader erred, are counted but not included in any mean.
 
     One measure decides the headline and the gate: passes, or the pass rate for trials. --on score or --on 'pass^K'
-    selects another; choose it before you see the data. The other measures are reported, but change nothing.
+    selects another; choose it before you see the data. The other measures are reported, but do not change the verdict.
 
     Three or more runs are ranked by that measure, each with the range of ranks that the verdicts leave open, cost,
     cost per pass and median time. Then come the Pareto front of quality and cost (runs that no other beats in both),
-    each run against each other, and every prompt in all runs, hardest first. Verdicts and intervals are adjusted for
+    all pairs of runs, and every prompt in all runs, hardest first. Verdicts and intervals are adjusted for
     the number of pairs (Holm). --pair A B compares two of the runs alone, without that adjustment.
 
     For trials: pass rate, and unbiased pass@k and pass^k over the prompts that have that many trials. The trials of a

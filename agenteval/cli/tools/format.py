@@ -1,4 +1,4 @@
-"""ae-format: turn results into something to read, or into what other programs read."""
+"""ae-format: turn results into reports, or into files for other programs."""
 
 from typing import Any
 
@@ -125,7 +125,7 @@ def main(
     strict: bool,
     debug: bool,
 ) -> int:
-    """Turn results into something to read, or into what other programs read.
+    """Turn results into reports, or into files for other programs.
 
     RESULTS is a file of results or of trials, graded or not; stdin if missing or -. Each trial is shown as a result
     named ID#N; summaries have pass@k and pass^k, with intervals over the prompts.
@@ -133,29 +133,28 @@ def main(
     Formats:
       {forms}
 
-    jsonl and csv write each record as it comes; markdown and table begin with a summary and so
-    wait for the last record. Unknown values stay empty. A record whose grader erred has no score: summaries count it
-    separately, and csv has only its reasoning. markdown has a section for each record that did not pass; --all adds
-    the others.
+    jsonl and csv write each record as it comes; markdown and table begin with a summary and therefore wait for the last
+    record. Unknown values stay empty. A record whose grader erred has no score: summaries count it separately, and csv
+    has only its reasoning. markdown has a section for each record that did not pass; --all adds the others.
 
     csv has the graded columns if any record of the file has a score, and always if the input is a pipe. Text that a
-    spreadsheet would run as a formula (=, +, -, @) gets a leading apostrophe; control characters become symbols (NUL
-    is ␀). --raw-csv does neither and ends lines with LF: it is for programs, not for spreadsheets.
+    spreadsheet would execute as a formula (=, +, -, @) gets a leading apostrophe; control characters become symbols
+    (NUL is ␀). --raw-csv does neither and ends lines with LF: it is for programs, not for spreadsheets.
 
     html is one self-contained file: figures, a table to search and filter, and the trajectory of each record. The
-    address holds the view: report.html#status=fail&category=ui or report.html#id=ID can be sent as a link. --by takes
-    a dotted path below metadata, or two separated by a comma; a key that no record has is reported, with exit code 1.
-    Options that the format does not use are refused.
+    address contains the view, so you can send report.html#status=fail&category=ui or report.html#id=ID as a link. --by
+    takes a dotted path below metadata, or two separated by a comma; a key that no record has is reported, with exit
+    code 1. Options that the format does not use are refused.
 
-    --follow keeps rewriting the page while the run goes on, that is, as long as a tool of the suite writes to
-    RESULTS; the file need not exist yet. The page shows the run's progress and reloads itself. When the run ends, the
-    page is written one last time, and ae-format exits.
+    --follow keeps rewriting the page while the run goes on, that is, as long as a tool of the suite writes to RESULTS;
+    the file need not exist yet. The page shows the run's progress and reloads itself. When the run ends, the page is
+    written one last time, and ae-format exits.
 
-    --failed and --status select what table, markdown, csv, jsonl and html list. Of trials, the first three list
-    single trials, the others whole prompts (flaky: only some of its trials pass). Summaries always cover all records.
+    --failed and --status select what table, markdown, csv, jsonl and html list. For trials, the first three list single
+    trials, the others whole prompts (flaky: only some trials of the prompt pass). Summaries always cover all records.
     --sort waits for the last record, and keeps the records in a temporary file; the trials of a prompt stay together.
-    --group-by reason groups what did not pass by its error, its failed checks or the reasoning, ignoring differences
-    in numbers and quoted text.
+    --group-by reason groups what did not pass by its error, its failed checks or the reasoning, ignoring differences in
+    numbers and quoted text.
 
     sft and dpo report on stderr what they leave out, and why. dpo pairs every answer that passed with every one that
     did not. Tool arguments are JSON text, as OpenAI's API takes them; --for trl writes objects, which most chat

@@ -61,7 +61,9 @@ def main(
     if format_ not in FORMATS:
         raise UserError(f'no format is named "{format_}"; {nearest(format_, FORMATS)}')
     if image and on_host:
-        raise UserError("--image and --on-host exclude each other: a task runs either in its image or on this machine")
+        raise UserError(
+            "--image and --on-host cannot be used together: a task runs either in its image or on this machine"
+        )
     check_format(format_, suite)
     console = Console("ae-prompts", strict=strict, output=output)
     base = os.path.dirname(output) if output not in (None, "-") and output else ""

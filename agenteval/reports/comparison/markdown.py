@@ -168,7 +168,7 @@ def ranking_sections(report: Report) -> Iterator[list[str]]:
         [f"{at} {inline(row)}", *(matrix_cell(pairs, row, column) for column in runs)] for at, row in enumerate(runs, 1)
     ]
     title = f"Percentage points of {ranking.measure.lower()}, row minus column; bold where one is shown to be better."
-    yield ["## Each against each", "", *table(["", *numbers], differences), "", title]
+    yield ["## All pairs", "", *table(["", *numbers], differences), "", title]
     graded = [prompt.pass_rate for prompt in ranking.prompts if prompt.pass_rate is not None]
     never, always = graded.count(0), graded.count(1)
     telling = [

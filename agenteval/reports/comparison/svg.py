@@ -1,4 +1,4 @@
-"""svg: one picture for a README or a pull request: ranking, front of quality and cost, each against each, prompts
+"""svg: one picture for a README or a pull request: ranking, Pareto front of quality and cost, all pairs, prompts
 
 Nothing in it runs or is loaded, and it follows the theme of the reader. Of two runs it has no prompts.
 """
@@ -167,7 +167,7 @@ def moved(shape: Shape, across: float, down: float) -> dict[str, str | float]:
 def matrix_shapes(report: Report, ranking: RunRanking, left: float) -> Iterator[Shape]:
     """Yields the differences of every two runs in points, row minus column, coloured where shown."""
     runs, pairs = [one.run for one in ranking.runs], by_names(report.statistics.pairs)
-    yield text(left, 14, "Each against each: points, row minus column", "head")
+    yield text(left, 14, "All pairs: points, row minus column", "head")
     names = 128.0 if len(runs) <= 8 else 92.0
     size = (WIDE - EDGE - left - names) / len(runs)
     for at, row in enumerate(runs):

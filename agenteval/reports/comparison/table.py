@@ -180,7 +180,7 @@ def drawn_intervals(ranking: RunRanking) -> list[str]:
 
 
 def matrix_lines(report: Report, ranking: RunRanking, context: ReportContext) -> list[str]:
-    """Each against each: points, row minus column, with an asterisk where one is shown to be better."""
+    """All pairs: points, row minus column, with an asterisk where one is shown to be better."""
     runs, pairs = [one.run for one in ranking.runs], by_names(report.statistics.pairs)
     cells = {
         (row, column): difference_text(*difference_of(pairs, row, column))
@@ -194,7 +194,7 @@ def matrix_lines(report: Report, ranking: RunRanking, context: ReportContext) ->
         MIN_NAME, min(max(width(_name(run)) for run in runs), context.width - number - 2 - len(runs) * (size + 1))
     )
     shown = max(1, min(len(runs), (context.width - number - 1 - names) // (size + 1)))
-    title = f"Each against each: points of {ranking.measure.lower()}, row minus column; * where shown."
+    title = f"All pairs: points of {ranking.measure.lower()}, row minus column; * where shown."
     lines = [paint(line, BOLD, context.color) for line in wrap(title, context.width)]
     lines.append(" " * (number + 1 + names) + "".join(f" {at:>{size}}" for at in range(1, shown + 1)))
     for at, row in enumerate(runs, 1):

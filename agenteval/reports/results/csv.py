@@ -1,5 +1,5 @@
-"""csv: for spreadsheets (RFC 4180): id, input, hint, output, tool_errors, duration_ms,
-and graded: pass, score, reasoning; of trials a row each (ID#N) and passRate of the prompt;
+"""csv: for spreadsheets (RFC 4180): id, input, hint, output, tool_errors, duration_ms;
+for graded records pass, score, reasoning; for trials a row each (ID#N), with the prompt's passRate;
 then status, category, model, tokens, cost_usd, label
 """
 

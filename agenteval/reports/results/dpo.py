@@ -1,5 +1,5 @@
-"""dpo: pairs of an answer that passed and one that did not, of trials or with --against FILE, to
-train a model by preference
+"""dpo: for preference training: pairs of an answer that passed and one that did not, from trials or
+with --against FILE
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from agenteval.wire.records import Record
 from agenteval.wire.row import ERROR, FAIL, PASS, RowWithSteps
 
 OTHER_PROMPT = "whose prompt differs in the other file"
-SAME = "with the same answer on both sides, passed once and not the other time"
+SAME = "whose answers are the same, although one passed and the other did not"
 NOTHING = "no prompt has both an answer that passed and one that did not: there are no pairs to write"
 OTHER_TURNS = "with different turns before the last one, which OpenAI's API does not accept"
 ONE_ANSWER = "results have one answer per prompt, and a pair needs two: give trials, or another run with --against FILE"

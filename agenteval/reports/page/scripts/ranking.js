@@ -64,8 +64,8 @@ function matrixCard({ runs, matrix, measure }, page) {
     const words = `${runs[row]} against ${runs[column]}: ${text} points${better > 0 ? ', shown to be better' : better < 0 ? ', shown to be worse' : ''}`;
     return el('td', { class: better > 0 ? 'gain' : better < 0 ? 'loss' : null }, button(text, choose(row, column), { 'aria-label': words, title: words }));
   })));
-  return el('section', { class: 'card full matrix' }, el('h2', { text: `Each against each: points of ${measure.toLowerCase()}, row minus column; coloured where shown` }),
-    scrolling('Each against each', el('table', { class: 'plain' }, el('thead', null, el('tr', null, heads)), el('tbody', null, lines))));
+  return el('section', { class: 'card full matrix' }, el('h2', { text: `All pairs: points of ${measure.toLowerCase()}, row minus column; coloured where shown` }),
+    scrolling('All pairs', el('table', { class: 'plain' }, el('thead', null, el('tr', null, heads)), el('tbody', null, lines))));
 }
 
 // --- the prompts as a strip ---
