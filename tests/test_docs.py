@@ -246,5 +246,5 @@ def test_a_prompt_visits_the_modules_that_contributing_names(tmp_path: Path) -> 
     way = (ROOT / "CONTRIBUTING.md").read_text().partition("## How the data flows")[2].partition("Without further")[0]
     named = re.findall(r"`(\w+/[\w/]+\.py)`", way)
     assert {*named} == {*(tmp_path / "visited").read_text().split()}
-    in_table = re.findall(r"`(\w+/[\w/]+\.py)`", way.partition("These call on")[0])
+    in_table = re.findall(r"`(\w+/[\w/]+\.py)`", way.partition("They use these modules")[0])
     assert len(in_table) == len({*in_table}) == 15

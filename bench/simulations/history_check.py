@@ -68,8 +68,8 @@ def tables(repetitions: int, every: Sequence[Alarms]) -> tuple[list[str], list[M
     misses: list[Miss] = []
     histories = repetitions // 4
     lines = [
-        f'{histories:,} histories each, a seed per row from 0; "found" is shown at most one run from where it was,',
-        '"wrongly" is any other change shown, over the whole history:',
+        f'{histories:,} histories each, seeds from 0 by row; "found" are changes shown at most one run away,',
+        '"wrongly" are histories in which any other change is shown:',
         "",
         "| rate | points lost | runs | prompts | k | found | wrongly |",
         "|---|---|---|---|---|---|---|",

@@ -142,7 +142,7 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
     misses: list[Miss] = []
     names = ("corrected", *SHOWN)
     titles = ["right", "sensitivity", "specificity", "records", "labels of each", "corrected pass rate", *SHOWN]
-    lines = [f"{runs:,} runs each, a seed per row from 0:", ""]
+    lines = [f"{runs:,} runs each, seeds from 0 by row:", ""]
     lines += ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
     for at, case in enumerate(JUDGES):
         found = judge_coverage(*case, runs=runs, seed=at)

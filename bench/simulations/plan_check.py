@@ -98,7 +98,7 @@ def quantiles(mean: float, between: float, draw: np.random.Generator) -> Any:
 def tables(comparisons: int) -> tuple[list[str], list[Miss]]:
     """Returns planned prompts and the share of comparisons that show the difference, and the goals that are missed."""
     misses: list[Miss] = []
-    lines = [f"{comparisons:,} comparisons each, a seed per row from 0:", ""]
+    lines = [f"{comparisons:,} comparisons each, seeds from 0 by row:", ""]
     lines += ["| rate | difference | between | correlation | k | prompts | shown |", "|---|---|---|---|---|---|---|"]
     for at, values in enumerate(CASES):
         case = Case(*values)
@@ -111,7 +111,7 @@ def tables(comparisons: int) -> tuple[list[str], list[Miss]]:
             )
     lines += [
         "",
-        "What so many prompts would show with 80 % power by two equal runs, and how often it is then shown:",
+        "The difference that this many prompts detect with 80 % power, by two equal runs, and how often it is shown:",
         "",
     ]
     lines += ["| prompts | rate | correlation | k | pairs | points | shown |", "|---|---|---|---|---|---|---|"]

@@ -84,8 +84,8 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
     """Returns a line per case, and the goals that are missed."""
     misses: list[Miss] = []
     lines = [
-        f'{runs:,} runs each, a seed per row from 0; "rightly" is stopped with the right answer, which with `--margin`',
-        'may also be "at most so much worse"; "missed" are stopped runs whose interval does not contain the truth:',
+        f'{runs:,} runs each, seeds from 0 by row; "rightly" are runs stopped with the right answer (with `--margin`,',
+        'also "at most that much worse"); "missed" are stopped runs whose interval does not contain the true value:',
         "",
         "| rate | difference | prompts | k | margin | stopped | rightly | missed | prompts saved |",
         "|---|---|---|---|---|---|---|---|---|",

@@ -113,7 +113,7 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
         f"{seen.total():,} pairs of simulated runs ({counts}):",
         f"headline, interval and `--fail-if-worse` disagree in {len(misses)} of them.",
         "",
-        f"An agent that is no worse, but ends without a record on {DIES:.0%} of prompts, and is called worse:",
+        f"How often an agent is called worse that is not, but ends without a record on {DIES:.0%} of prompts:",
         "",
         "| prompts | `--missing fail` | `--missing skip` |",
         "|---|---|---|",
@@ -121,7 +121,7 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
     for prompts in (30, 100, 300):
         failed, skipped = deaths(prompts, runs // 4, prompts)
         lines.append(f"| {prompts} | {failed:.1%} | {skipped:.1%} |")
-    lines += ["", "Places of three runs or more: how often all of them hold at once, and how many each run has:", ""]
+    lines += ["", "Places of three runs or more: how often all are right at once, and how many each run may have:", ""]
     lines += ["| prompts | pass rates | all hold | places of a run |", "|---|---|---|---|"]
     for prompts, rates in PLACES:
         held, width = places_held(prompts, rates, runs // 4, prompts)
