@@ -22,7 +22,7 @@ from agenteval.wire.records import Record
 from agenteval.wire.validation import T, check
 
 R = TypeVar("R")
-CHUNK = 1 << 18
+CHUNK = 1 << 16
 BOM = b"\xef\xbb\xbf"
 
 
