@@ -17,6 +17,7 @@ from agenteval.wire.differences import Difference, Preference, PreferredRun, Rat
 
 LEAST_P = 0.0001  # below, digits say nothing
 BETTER, WORSE, EQUAL, CANNOT_TELL = "better", "worse", "equal", "cannot tell"
+NONE_LEADS = "no run is shown to be better than another"
 RUNS_NAMED = 6
 LESS = {"cost": "cheaper", "tokens": "lighter on tokens", "time": "faster"}
 STOPPED = "the direction is known, but the size is overstated"
@@ -52,7 +53,12 @@ def claim(pair: Pair) -> str:
 
 def headline(pair: Pair) -> str:
     """The same as a sentence."""
-    return f"{claim(pair)}.".replace(CANNOT_TELL, CANNOT_TELL.capitalize(), standing(pair) == CANNOT_TELL)
+    return f"{capitalized(claim(pair))}."
+
+
+def capitalized(claim: str) -> str:
+    """A claim as the start of a sentence; a run's name at its start stays as it is."""
+    return claim[0].upper() + claim[1:] if claim.startswith((CANNOT_TELL, NONE_LEADS)) else claim
 
 
 def summary_line(report: Report) -> str:
@@ -68,7 +74,7 @@ def ranking_headline(runs: Sequence[RankedRun], front: Front | None) -> str:
     first = [one.run for one in runs if one.rank[0] == 1]
     last = [one.run for one in runs if one.rank[0] == len(runs)]
     if len(first) == len(runs):
-        sentences = ["no run is shown to be better than another"]
+        sentences = [NONE_LEADS]
     elif len(first) == 1:
         leader = next(one for one in runs if one.run == first[0])
         only = f"{first[0]} is shown to be better than every other run"
@@ -79,7 +85,8 @@ def ranking_headline(runs: Sequence[RankedRun], front: Front | None) -> str:
         sentences[0] += " than the other" if len(first) == 2 else " than another of them"
     sentences += [f"{last[0]} is last"] if last else []
     if front and (beaten := [one for one in front.amounts if one not in front.runs]):
-        sentences.append(f"neither better nor {LESS[front.against]} than another run: {listed(beaten)}")
+        are = "is" if len(beaten) == 1 else "are"
+        sentences.append(f"{listed(beaten)} {are} no better and no {LESS[front.against]} than some other run")
     return "; ".join(sentences)
 
 
@@ -179,9 +186,9 @@ def to_settle(found: Difference) -> str:
             f"{counted(found.n, 'prompt')} cannot show a difference, even if all change in the same direction: "
             f"at least {FEWEST} are needed"
         )
-    if least is None:
-        return "every prompt or cluster changed in the same direction: more of them would show a difference"
-    shows = f"{counted(found.n, 'prompt')} detect only differences of {least * 100:.1f} points or more (80 % power)"
+    prompts = counted(found.n, "prompt")
+    shows = f"{prompts} detect only differences of {least * 100:.1f} points or more (80 % power)" if least else ""
+    shows = shows or f"{prompts} are too few to detect any difference (80 % power)"
     if not found.change:
         return shows
     seen = f"the {points(found.change)} seen"
@@ -212,11 +219,8 @@ def dropped(found: Separation) -> str:
     tell_nothing = len(found.never_pass) + len(found.always_pass)
     if not tell_nothing:
         return "Every prompt passes in some runs or some of the time."
-    which = f"{len(found.never_pass):,} never pass, {len(found.always_pass):,} always do"
-    return (
-        f"Consider dropping these {tell_nothing:,}: all runs pass them or none does, so they do not tell "
-        f"runs apart ({which})."
-    )
+    which = f"never passed by any run: {len(found.never_pass):,}; always by every run: {len(found.always_pass):,}"
+    return f"Consider dropping {counted(tell_nothing, 'prompt')} that cannot tell the runs apart ({which})."
 
 
 # --- the comparison grader ----------------------------------------------------------------------

@@ -67,7 +67,7 @@ def test_order_places_and_front(four: Path) -> None:
     assert ranking["measure"] == "Pass rate"
     assert ranking["headline"] == (
         "best, dear and good lead: none is shown to be better than another of them; low is last; "
-        "neither better nor cheaper than another run: dear"
+        "dear is no better and no cheaper than some other run"
     )
     assert "ranking" not in compared("low.jsonl", "best.jsonl", cwd=four)
 
@@ -160,7 +160,7 @@ def test_who_beats_whom() -> None:
     assert beats("a", "b", values, takes | {"b": 1.1}) and beats("c", "a", values, takes | {"c": 1.0})
     front = Front(against="tokens", amounts={"a": 1.0, "b": 2.0}, runs=["a"])
     assert ranking_headline([ranked("a", (1, 2)), ranked("b", (1, 2))], front).endswith(
-        "nor lighter on tokens than another run: b"
+        "; b is no better and no lighter on tokens than some other run"
     )
 
 

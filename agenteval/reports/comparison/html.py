@@ -24,7 +24,7 @@ from agenteval.comparison.preference import RecordIndex
 from agenteval.comparison.ranking import MISSING, by_names, difference_of
 from agenteval.comparison.row_table import RowFigures
 from agenteval.comparison.rows import RunRows
-from agenteval.comparison.verdicts import headline, points
+from agenteval.comparison.verdicts import capitalized, headline, points
 from agenteval.errors import BadRecord
 from agenteval.reports.drawing import front_plot, rate_scale
 from agenteval.reports.figures import (
@@ -187,7 +187,7 @@ def ranking_data(report: Report, ranking: RunRanking, ids: Sequence[str]) -> Rec
     listed = {prompt.id: prompt.statuses for prompt in islice(ranking.prompts, len(ids))}
     return {
         "measure": ranking.measure,
-        "headline": ranking.headline,
+        "headline": capitalized(ranking.headline),
         "runs": runs,
         "titles": titles,
         "rows": rows,

@@ -7,7 +7,7 @@ from typing import Any
 from agenteval.comparison import figures
 from agenteval.comparison.figures import STEPS, Pair, Report, RunFigure, measures
 from agenteval.comparison.ranking import by_names, difference_of, separating
-from agenteval.comparison.verdicts import dropped, headline, p_text, points, preference_words
+from agenteval.comparison.verdicts import capitalized, dropped, headline, p_text, points, preference_words
 from agenteval.reports.figures import UNKNOWN, number, percent, span
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import inline, page, table
@@ -154,7 +154,7 @@ def ranking_sections(report: Report) -> Iterator[list[str]]:
         return
     titles, rows, estimated = ranking_table(ranking)
     cells = [[str(at), rank, inline(label), *more] for at, (rank, label, *more) in enumerate(rows, 1)]
-    lines = ["## Ranking", "", f"**{inline(ranking.headline)}.**", ""]
+    lines = ["## Ranking", "", f"**{inline(capitalized(ranking.headline))}.**", ""]
     lines += table(["", *titles], cells, names=3)
     notes = "Rank: the range that the verdicts leave open (adjusted by Holm's method)."
     notes += f" Cost: mean per {'trial' if report.meta.input_format else 'prompt'}.{ESTIMATED * estimated}"
@@ -176,7 +176,7 @@ def ranking_sections(report: Report) -> Iterator[list[str]]:
         for prompt in separating(ranking, PROMPTS_SHOWN)
     ]
     lines = ["## Prompts that separate the runs most", "", *table(["Prompt", *numbers], telling), ""] if telling else []
-    yield [*lines, f"Of {counted(len(graded), 'graded prompt')}, {never:,} pass in no run, and {always:,} in all runs."]
+    yield [*lines, f"{counted(len(graded), 'graded prompt')}; passed by every run: {always:,}, by no run: {never:,}."]
 
 
 def matrix_cell(pairs: Mapping[tuple[str, str], Pair], row: str, column: str) -> str:

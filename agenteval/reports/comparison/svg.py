@@ -9,7 +9,7 @@ from itertools import groupby
 from agenteval import __version__
 from agenteval.comparison.figures import Report
 from agenteval.comparison.ranking import by_names, difference_of, front_of, measure_name, ranked_runs
-from agenteval.comparison.verdicts import claim
+from agenteval.comparison.verdicts import capitalized, claim
 from agenteval.reports.drawing import LETTER, Shape, front_plot, markup, plain, rate_scale, text_width
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.run_columns import INTERVAL, ranking_table
@@ -99,7 +99,7 @@ def fitted(label: str, room: float, size: float = SIZE) -> tuple[str, str]:
 
 def heading(title: str, ranking: RunRanking) -> Part:
     """How many runs and prompts, and what there is to say."""
-    lines = wrap(one_line(f"{ranking.headline}.", 1000), int((WIDE - 2 * EDGE) / (LETTER * SIZE)))
+    lines = wrap(one_line(f"{capitalized(ranking.headline)}.", 1000), int((WIDE - 2 * EDGE) / (LETTER * SIZE)))
     shapes = [text(EDGE, 34, title, "title")]
     shapes += [text(EDGE, 58 + at * LINE, line) for at, line in enumerate(lines)]
     return shapes, 58 + len(lines) * LINE + 4

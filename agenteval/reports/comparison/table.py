@@ -10,6 +10,7 @@ from agenteval.comparison.verdicts import (
     CANNOT_TELL,
     EQUAL,
     WORSE,
+    capitalized,
     claim,
     details,
     dropped,
@@ -119,7 +120,7 @@ def pair_lines(pair: Pair, report: Report, context: ReportContext) -> list[str]:
 
 def ranking_lines(report: Report, ranking: RunRanking, context: ReportContext) -> list[str]:
     """The ranking, each against each, and the prompts as a strip of blocks: ten runs in fifty lines."""
-    lines = wrap(f"{_clean(ranking.headline)}.", context.width)
+    lines = wrap(f"{_clean(capitalized(ranking.headline))}.", context.width)
     lines = [paint(line, BOLD, context.color) for line in lines]
     lines += ["", *place_lines(ranking, context)]
     lines += ["", *matrix_lines(report, ranking, context)]
@@ -155,7 +156,7 @@ def place_lines(ranking: RunRanking, context: ReportContext) -> list[str]:
     notes += ["* estimated at list prices"] if estimated else []
     if front and len(front.runs) < len(front.amounts):
         places = [str(at) for at, one in enumerate(ranking.runs, 1) if one.run in front.runs]
-        notes.append(f"the Pareto front of quality and {front.against} is {', '.join(places)}")
+        notes.append(f"Pareto front of quality and {front.against}: {', '.join(places)}")
     return [paint(title, BOLD, context.color), *lines, *(wrap(f"{'; '.join(notes)}.", context.width) if notes else [])]
 
 
@@ -241,7 +242,7 @@ def strip_lines(ranking: RunRanking, context: ReportContext) -> list[str]:
         lines.append(f"{at:>{number}} {pad(clip(_name(one.run), names), names)}  {line}")
     never, always = (sum(prompt.pass_rate == rate for prompt in graded) for rate in (0, 1))
     telling = first_few([one_line(prompt.id, 40) for prompt in separating(ranking, IDS_NAMED)], IDS_NAMED)
-    text = f"{never:,} pass in no run, {always:,} in all" + (
+    text = f"Passed by every run: {always:,}, by no run: {never:,}" + (
         f"; these separate the runs most: {telling}" if telling else ""
     )
     return [*lines, *wrap(f"{text}.", context.width)]
