@@ -29,7 +29,7 @@ FOLDER = ".agenteval"  # beside the workspaces: what the suite keeps about them
 BASELINES = "baselines"
 DIGEST = re.compile(r"[0-9a-f]{64}")
 IGNORE_FILE = ".gitignore"
-CHUNK = 1 << 20
+
 SUBMODULE = "160000"
 REGULAR_FILES = ("100644", "100755")
 

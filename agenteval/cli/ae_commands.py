@@ -28,7 +28,7 @@ EXIT_STATUS = {
 
 
 def commands() -> dict[str, str]:
-    """Returns what may follow `ae`, each with its job; a plug-in with its path."""
+    """Returns the commands of `ae`, each with its job; a plug-in with its path."""
     everything = {**own_tools(), **plug_ins(search_path()), **OWN_COMMANDS}
     return {name.removeprefix(PREFIX): job for name, job in everything.items()}
 
@@ -68,7 +68,7 @@ def _page(ctx: click.Context, command: tuple[str, ...], debug: bool) -> None:
 
 
 def front_page(args: list[str]) -> NoReturn:
-    """Shows the page with the commands that exist now, or what is wrong with the arguments."""
+    """Shows the page with the current commands, or the error in the arguments."""
     _page.fill_help = lambda text: text.replace("{listing}", listing())
     _page(args)
 
@@ -167,7 +167,7 @@ def _examples() -> str:
 
 
 def write_example(source: str, target: str) -> None:
-    """Copies an example without what its runs have left there."""
+    """Copies an example without the files left by its runs."""
     for directory, folders, files in os.walk(source):
         folders[:] = set(folders) - LEFT_BY_RUNS
         here = os.path.normpath(os.path.join(target, os.path.relpath(directory, source)))
@@ -177,7 +177,7 @@ def write_example(source: str, target: str) -> None:
 
 
 def _copy_file(source: str, target: str) -> None:
-    """Copies a file; a script becomes executable, whatever an installer made of its mode."""
+    """Copies a file; a script becomes executable even if an installer has changed its mode."""
     with open(source, "rb") as file:
         content = file.read()
     mode = 0o777 if content.startswith(b"#!") else 0o666
@@ -186,6 +186,6 @@ def _copy_file(source: str, target: str) -> None:
 
 
 def _next_command(target: str) -> str:
-    """Returns what to type to run the evaluation, with the tools' directory if they are not on PATH."""
+    """Returns the command that runs the evaluation, with the tools' directory if they are not on PATH."""
     make = "make show" if shutil.which("ae-run") else f'PATH={shlex.quote(search_path()[0])}:"$PATH" make show'
     return make if os.path.abspath(target) == os.getcwd() else f"cd {shlex.quote(target)} && {make}"

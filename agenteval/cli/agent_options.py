@@ -197,7 +197,7 @@ stop_options: Decorator = combined(
 )
 
 inline_grader_options: Decorator = combined(  # of graders that run beside agents
-    grader_option(required=False),
+    grader_option,
     stream_option,
     verdict_options(time="Time limit per record, for all graders or for NAME; repeatable.  [default: 60000]"),
     grade_failed_option,
@@ -220,7 +220,7 @@ def validate_checks(prompt: Record) -> None:
 
 
 def validate_checks_for(settings: RunSettings) -> Callable[[Record], None]:
-    """Returns what raises BadRecord if the checks of a prompt are wrong, or need an image that their grader lacks."""
+    """Returns a function that raises BadRecord if a prompt's checks are invalid or need another image."""
     graders = [one for one in settings.grader if CHECKS in one] if settings.grader else [_checks_command(settings)]
     image = next((image for image in map(_image_in, graders) if image), None)
 
@@ -240,7 +240,7 @@ def _image_in(command: str) -> str | None:
 
 
 def _checks_command(settings: RunSettings) -> str:
-    """Returns the grader of checks, in the container that the agents run in."""
+    """Returns the command of the grader of checks, in the same container image as the agents."""
     if settings.sandbox_image is None:
         return CHECKS
     engine = f"--sandbox {settings.sandbox}" if settings.sandbox else "--sandbox"
@@ -248,9 +248,9 @@ def _checks_command(settings: RunSettings) -> str:
 
 
 def inline_graders(settings: RunSettings, source: Source, tool: str) -> GraderPlan | None:
-    """Returns the graders that run beside agents; UserError if one cannot be found.
+    """Returns the graders that run beside agents; raises UserError if one cannot be found.
 
-    They are those of -g; without it the checks grade if every prompt has some. None if nothing grades.
+    They are those of -g, else that of checks if every prompt has checks, else None.
     """
     specs = named_graders(
         settings.grader or checks_grader(source, Console(tool, progress=False).say, command=_checks_command(settings)),
@@ -281,7 +281,7 @@ def inline_graders(settings: RunSettings, source: Source, tool: str) -> GraderPl
 
 
 def stop_early(run: PromptRun) -> None:
-    """Makes the run end once the question is decided, if the options ask for that."""
+    """Makes the run end once its question is answered, if the options ask for that."""
     settings = run.settings
     if not settings.stop_when_known:
         given = {
@@ -313,7 +313,7 @@ SHOWN = 3  # ids in a message
 
 
 def early_stop(run: PromptRun) -> EarlyStop:
-    """Returns the test, with all prompts in its order, including those of an earlier run."""
+    """Returns the test, with all prompts in random order, including those of an earlier run."""
     settings = run.settings
     asked: dict[str, str] = {}
     baseline = read_pilot(Source(settings.against), run.console, asked=asked) if settings.against is not None else None
@@ -332,7 +332,7 @@ def early_stop(run: PromptRun) -> EarlyStop:
 
     run.prompts.total = stop.plan(prompts(), done, written)
     if changed:
-        run.console.say(f"{settings.against}: not compared, because the input differs: {first_few(changed, 3)}")
+        run.console.say(f"{settings.against}: not compared, because the input differs: {first_few(changed, SHOWN)}")
     if run.prompts.total and not stop.comparable:
         raise UserError(f"{settings.against}: has no graded record for any of these prompts")
     return stop

@@ -1,6 +1,6 @@
 """What ae-run, ae-capture and ae-trials do with each prompt: run it, read the result, grade it, write the record.
 
-Each function is a tool's whole run; ae-ray calls them with `remote`, and agents run on other machines.
+Each function is a tool's whole run; ae-ray calls them with `remote`, so that agents run on other machines.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def run_trials(source: Source, settings: RunSettings, k: int, remote: RemoteAgen
 
 
 class FinishedTrial(NamedTuple):
-    """A trial that is done; `fresh` unless an earlier run has done it."""
+    """A finished trial; `fresh` unless an earlier run has finished it."""
 
     prompt: Record
     result: Record
@@ -103,7 +103,7 @@ class FinishedTrial(NamedTuple):
 
 
 class Trials:
-    """Runs every trial by itself and writes a prompt's record when its last trial is done."""
+    """Runs trials independently and writes a prompt's record when its last trial has finished."""
 
     def __init__(self, run: PromptRun, k: int) -> None:
         self.run, self.k, self.graded = run, k, run.grader_plan is not None
@@ -114,13 +114,13 @@ class Trials:
         self.passes: Counter[tuple[int, int]] = Counter()  # prompts by graded trials and passes
 
     def __call__(self) -> int:
-        """Runs all trials of all prompts, says how often they passed; returns the exit code."""
+        """Runs all trials of all prompts and reports their pass rates; returns the exit code."""
         code = self.run(self.batches(), self.run_batch, self.emit, hold=self.save, trials=self.k)
         self.say_passes()
         return code
 
     def say_passes(self) -> None:
-        """Says pass@1, pass@k and pass^k of the prompts of this run, with their intervals, if any is graded."""
+        """Reports pass@1, pass@k and pass^k of this run's prompts with their intervals, if any is graded."""
         if not any(graded for graded, _ in self.passes):
             return
         counts = TrialPrompts()
@@ -133,7 +133,7 @@ class Trials:
         self.run.console.say(f"{', '.join(shown)}; 95 % intervals, {over}")
 
     def batches(self) -> Iterator[tuple[Record, list[int]]]:
-        """Yields the trials that may run side by side; those of one prompt that share a directory are one batch."""
+        """Yields batches that may run concurrently; trials of a prompt that share a directory are one batch."""
         settings = self.run.settings
         together = settings.workspace_dir is None
         for prompt in self.run.prompts_to_start():
@@ -150,7 +150,7 @@ class Trials:
             yield finished
 
     def run_trial(self, prompt: Record, number: int) -> FinishedTrial | None:
-        """Runs one trial in a fresh session, unless an earlier run has finished it; None if it was cut short."""
+        """Runs one trial in a fresh session, unless an earlier run has finished it; None if it was interrupted."""
         run = self.run
         result, graded = run.unfinished(prompt, number)
         if result is None and (stored := self._stored(prompt, number)):
@@ -172,9 +172,9 @@ class Trials:
         return FinishedTrial(prompt, result, trial, fresh)
 
     def _stored(self, prompt: Record, number: int) -> tuple[Record, Record | None] | None:
-        """Returns the result of a trial in the output, and the trial itself if it stays as it is.
+        """Returns the result of a trial in the output, and the trial itself if it is kept unchanged.
 
-        None if there is no such trial, another question was asked, or it failed and is to be run again.
+        None if there is no such trial, its question differs, or it failed and must be run again.
         """
         resumption, again = self.run.resumption, self.run.settings.retry_failed
         if resumption.fate(prompt["id"]) in (None, Fate.RUN):
@@ -200,7 +200,7 @@ class Trials:
             self.run.save(finished.prompt, finished.result, number, graded=self.graded)
 
     def emit(self, finished: FinishedTrial) -> None:
-        """Collects the trial; with the last one of its prompt the record is written."""
+        """Collects the trial; writes the prompt's record with the last one."""
         prompt, trial = finished.prompt, finished.trial
         trials = self.collected.setdefault(prompt["id"], [])
         trials.append(trial)
@@ -224,7 +224,7 @@ class Trials:
 
 
 def _refuse_another_k(run: PromptRun, k: int) -> None:
-    """Raises UserError if the file has trials of another k: they cannot be compared with those of this one."""
+    """Raises UserError if the file has trials with another k, which cannot be compared with these."""
     for id, written in run.output.written.records.items():
         if written.k not in (None, k):
             raise UserError(

@@ -1,9 +1,9 @@
-"""What TAB completes in the command line of a tool: Click's ShellComplete for the scripts in shells/.
+"""TAB completion of a tool's command line: Click's ShellComplete for the scripts in shells/.
 
 A shell that has read `ae completion SHELL` starts the tool with _AE_COMPLETE set and the words up to the cursor as
-arguments. The answer is lines: what the shell adds itself (plain: nothing; file, dir, command), the start of the last
-word that stays as it is, such as --style=, and then each word that fits, a tab and its help. Click's own scripts can
-neither offer names beside files nor complete after `=` and `:` in bash.
+arguments. The lines of the answer are: what the shell adds itself (plain: nothing; file, dir, command); the unchanged
+start of the last word, such as --style=; then each matching word, a tab and its help. Click's own scripts can neither
+offer names beside files nor complete after `=` and `:` in bash.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ToolComplete(ShellComplete):
     def __init__(self, tool: Tool, words: list[str]) -> None:
         super().__init__(tool, {}, tool.name or "ae", "_AE_COMPLETE")
         self.tool, self.words = tool, words
-        self.kept = ""  # the start of the word that stays as it is
+        self.kept = ""  # the unchanged start of the word
 
     def complete(self) -> str:
         """Returns the answer for the shell."""
@@ -54,7 +54,7 @@ class ToolComplete(ShellComplete):
         return "\n".join([kind, self.kept, *words])
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        """Returns the words that fit, and last what the shell is to add."""
+        """Returns the matching words, then what the shell should add."""
         dashes = "--" in args
         if dashes and self.tool.takes_command:
             return [CompletionItem(incomplete, type="command" if args[-1] == "--" else "file")]
@@ -71,7 +71,7 @@ class ToolComplete(ShellComplete):
         return self._values(ctx, param, incomplete) if param else []
 
     def _option_without_value(self, args: list[str]) -> str:
-        """Returns the name of the option whose value comes next, if any: Click's parser says that it is missing."""
+        """Returns the name of the option whose value comes next, if any: Click's parser reports it as missing."""
         try:
             self.tool.make_parser(click.Context(self.tool)).parse_args(list(args))
         except click.BadOptionUsage as error:
@@ -81,7 +81,7 @@ class ToolComplete(ShellComplete):
         return ""
 
     def _values(self, ctx: click.Context, param: click.Parameter, word: str) -> list[CompletionItem]:
-        """Returns what a parameter may be, by its type or else its metavar."""
+        """Returns the completions of a parameter, by its type or else its metavar."""
         if param.type is not click.STRING:
             return param.shell_complete(ctx, word)
         metavar = param.metavar or ""

@@ -19,7 +19,7 @@ def search_path() -> list[str]:
 
 
 def own_tools(*folders: str) -> dict[str, str]:
-    """Returns the name and job of each tool of the suite; of these folders, else of tools and graders."""
+    """Returns the name and job of each tool of the suite, in these folders or else in both."""
     jobs = {}
     for folder in folders or ("tools", "graders"):
         for file in sorted(os.listdir(os.path.join(HERE, folder))):
@@ -32,7 +32,7 @@ def own_tools(*folders: str) -> dict[str, str]:
 
 
 def plug_ins(directories: Iterable[str]) -> dict[str, str]:
-    """Returns name and path of every other ae-*, sorted; of one name, the first, which is the one that runs."""
+    """Returns name and path of every other ae-*, sorted; the first of each name, which a shell would run."""
     own = own_tools()
     found: dict[str, str] = {}
     for directory in directories:

@@ -1,8 +1,8 @@
-"""ae-format --follow: writes the page of a run again and again while it grows, until the run has ended.
+"""ae-format --follow: rewrites the page of a run as it grows, until the run has ended.
 
-A tool of the suite locks the file it writes to, and its journal says how many records there will be: as long as
-somebody holds the lock, or there is no record yet, the run goes on. Each page is a file of its own that takes the place
-of the one before in one step, and memory holds the figures of one page at a time.
+A tool of the suite locks the file that it writes, and its journal says how many records there will be: the run
+continues as long as the lock is held, or there is no record yet. Each page is a new file that atomically replaces the
+previous one, and memory holds the figures of one page at a time.
 """
 
 import math
@@ -23,13 +23,13 @@ from agenteval.streams.spool import file_with
 
 POLL = 0.2  # seconds between two looks at the file
 LEAST_PAUSE = 1.0  # seconds between two pages
-BUSY = 0.1  # of the time at most is spent on writing pages
+BUSY = 0.1  # largest share of the time that is spent on writing pages
 AT_ONCE = 2.0  # seconds: a page that takes longer is not written after Ctrl-C
 LEAST_RELOAD = 3.0  # seconds until the page loads itself again
 
 
 class Seen(NamedTuple):
-    """What tells whether a file has changed."""
+    """The attributes by which a change of a file is noticed."""
 
     device: int
     inode: int
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
 
 
 class ReportedOnce:
-    """Refused lines, of which each is reported once, though the file is read again for every page."""
+    """Reports each refused line once, although the file is read again for every page."""
 
     def __init__(self, console: Console) -> None:
         self.strict, self.max_line = console.strict, console.max_line
@@ -51,7 +51,7 @@ class ReportedOnce:
             self._console.refuse(where, why)
 
     def forget(self) -> None:
-        """The file is another one now."""
+        """Forgets all lines, because the file was replaced."""
         self._reported.clear()
 
 
@@ -69,7 +69,7 @@ class Follower:
         self._refuse_other_kinds(page)
 
     def _refuse_other_kinds(self, page: str) -> None:
-        """Raises UserError if a page or what is followed is something else than a file, or both are one."""
+        """Raises UserError if the page or the input is not a file, or both are the same."""
         for name in (page, self.path):
             if os.path.exists(name) and not os.path.isfile(name):
                 raise UserError(f"--follow needs regular files, and {name} is not one")
@@ -77,9 +77,9 @@ class Follower:
             raise UserError(f"{page}: is also the input; write to another file")
 
     def run(self) -> None:
-        """Writes pages until nobody writes to the file any more; if it is stopped, a last one that says so.
+        """Writes pages until no tool writes to the file any more, and a last one if it is stopped.
 
-        The last one of a large file is left as it is: a user who stops a tool does not want to wait.
+        It does not write the last one if that takes long, so that Ctrl-C does.
         """
         try:
             self._follow()
@@ -111,7 +111,7 @@ class Follower:
             time.sleep(POLL)
 
     def write(self, following: Following | None) -> None:
-        """Writes the page of what is in the file now, in one step; while the run goes on, of its whole lines."""
+        """Writes the page of the file's present content, atomically; only of whole lines while the run continues."""
         source = self._open()
         if following is not None:
             source.end = end_of_lines(source.fd)
@@ -135,7 +135,7 @@ class Follower:
                 os.unlink(new)
 
     def _open(self) -> Source:
-        """The file, or an empty one in its place as long as there is none."""
+        """Returns the file, or an empty one until it exists."""
         if os.path.exists(self.path):
             return Source(self.path, max_line=self._max_line)
         source = Source(self.path, opened=file_with(b""))
@@ -143,12 +143,12 @@ class Follower:
         return source
 
     def complaint(self) -> str | None:
-        """Says that no record has the key that the user asked for."""
+        """Returns the message that no record has the key to group by, else None."""
         return self._use.complaint() if self._use and self._wishes["grouped"] else None
 
 
 def look_at(path: str) -> Seen | None:
-    """What the file is like now; None if there is none."""
+    """Returns the present attributes of the file; None if it does not exist."""
     try:
         found = os.stat(path)
     except OSError:
@@ -159,12 +159,12 @@ def look_at(path: str) -> Seen | None:
 
 
 def is_continued(before: Seen, now: Seen) -> bool:
-    """Whether it is the same file, with more in it."""
+    """Whether it is the same file and not shorter."""
     return before[:2] == now[:2] and before.size <= now.size
 
 
 def end_of_lines(fd: int) -> int:
-    """Where the last whole line of a file ends: another program is writing the next one."""
+    """Returns the end of the last whole line of a file to which another program writes."""
     at = os.fstat(fd).st_size
     while at > 0:
         start = max(0, at - PIECE)

@@ -1,6 +1,6 @@
 """Wraps a help page to the width of the terminal.
 
-Examples can be copied: one that is longer than 80 columns is broken between its options, with a backslash.
+Examples longer than 80 columns are broken between options with a backslash, so that they can be copied.
 """
 
 import re
@@ -16,7 +16,7 @@ NARROW = 60  # columns below which an option and its text are not side by side
 DEEP = 6  # columns by which the text below an option is indented
 EXAMPLE = 80  # columns of an example
 SHELL_WORD = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])+""")
-DEFINITION = re.compile(r"(\s*\S+(?: \S+)*\s{2,})\S")  # a term, a gap, and what it means
+DEFINITION = re.compile(r"(\s*\S+(?: \S+)*\s{2,})\S")  # a term, a gap, and its definition
 
 
 def help_columns() -> int:
@@ -25,7 +25,7 @@ def help_columns() -> int:
 
 
 def wrap_page(text: str, columns: int) -> str:
-    """Returns the page with paragraphs and lists wrapped; those that fit stay as they are."""
+    """Returns the page with paragraphs and lists wrapped; those that fit are unchanged."""
     lines: list[str] = []
     heading = ""
     for indented, group in groupby(text.splitlines(), key=lambda line: line[:1] == " "):
@@ -39,7 +39,7 @@ def wrap_page(text: str, columns: int) -> str:
 
 
 def wrap_example(line: str) -> list[str]:
-    """Returns a command as lines that can be copied, broken before options and pipes where it is too long."""
+    """Returns a command as lines that can be copied, broken before options and pipes if it is too long."""
     if len(line) <= EXAMPLE:
         return [line]
     indent = " " * _indent(line)
@@ -61,7 +61,7 @@ def wrap_example(line: str) -> list[str]:
 
 
 def _items(block: list[str]) -> Iterator[list[str]]:
-    """Yields the parts of a block that are wrapped by themselves: paragraphs, and list items with their lines."""
+    """Yields the parts of a block that are wrapped separately: paragraphs, and list items with their lines."""
     least = min((_indent(line) for line in block if line.strip()), default=0)
     item: list[str] = []
     for line in block:
@@ -88,7 +88,7 @@ def _wrap_item(item: list[str], columns: int) -> list[str]:
 
 
 def wrap_words(text: str, columns: int, indent: int, first: int | None = None) -> list[str]:
-    """Returns the lines of a text below an indent, that of the first line may differ; no word is broken."""
+    """Returns the wrapped lines of a text, with an indent, which may differ in the first; words are not broken."""
     start = " " * (indent if first is None else first)
     return wrap(
         " ".join(text.split()),

@@ -1,8 +1,7 @@
-"""The end of ae-ray on a node: runs single prompts or trials for the run that its driver keeps.
-
+"""The part of ae-ray that runs on a node: runs single prompts or trials for the driver, which controls the run.
 `python -m agenteval.cli.node ae-capture OPTIONS…` reads a request per line, {"key", "prompt", "trial"}, and answers
-each with a line, {"key", "record"} or, without a workspace, {"key", "noWorkspace", "full"}. The command is the user's:
-what concerns the run as a whole (limits, rate, output) is left to the driver. A workspace that is to be brought home
+each with a line, {"key", "record"} or, without a workspace, {"key", "noWorkspace", "full"}. The command is the
+user's; options for the run as a whole (limits, rate, output) are left to the driver. A workspace that the driver wants
 is packed into a file, `packed`.
 """
 
@@ -31,7 +30,7 @@ from agenteval.streams.spool import file_with
 from agenteval.wire.records import RUN_ID_VARIABLE, Record
 
 TOOLS: dict[str, Tool] = {"ae-run": run.main, "ae-capture": capture.main, "ae-trials": trials.main}
-# What concerns the run as a whole, as it is where nothing was given.
+# Options for the run as a whole, as if they were not given.
 OF_THE_RUN: dict[str, Any] = {
     "rate": None,
     "keep_order": False,
@@ -57,7 +56,7 @@ OF_THE_RUN: dict[str, Any] = {
 
 
 def parse(words: Sequence[str]) -> dict[str, Any]:
-    """Returns the options of a command that runs agents, as its tool takes them; UserError names what is wrong."""
+    """Returns the parameters of a command that runs agents; raises UserError if they are invalid."""
     command = TOOLS[words[0]]
     context = command.make_context(words[0], list(words[1:]))
     return context.params
@@ -80,16 +79,16 @@ class Requests:
         self.run = PromptRun(name, self.source, settings, graders)
 
     def __call__(self) -> int:
-        """Answers requests until there are no more; returns the exit code."""
+        """Answers all requests; returns the exit code."""
         return self.run(self.requests(), self.work, self.emit, hold=lambda _answer: None)
 
     def requests(self) -> Iterator[Record]:
-        """Yields the requests as they come."""
+        """Yields the requests as they arrive."""
         for batch in self.source.lines():
             yield from (decode_record(line) for _at, line in batch)
 
     def work(self, request: Record) -> list[Record]:
-        """Returns the answer to a request; nothing if it was cut short."""
+        """Returns the answer to a request; nothing if it was interrupted."""
         prompt, trial, key = request["prompt"], request["trial"], request["key"]
         try:
             raw, reading = self.run.run_session(prompt, trial)
@@ -109,7 +108,7 @@ class Requests:
         return [{"key": key, "record": record, **packed}]
 
     def _pack(self, record: Record) -> Record:
-        """Packs the workspace into a file; returns its name, or why there is none."""
+        """Packs the workspace into a file; returns its name, or the error."""
         folder = record["metadata"]["workspaceDir"]
         descriptor, path = tempfile.mkstemp(prefix="ae-workspace-", suffix=".tar.gz")
         try:
@@ -130,7 +129,7 @@ def _only_files(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def _place_of(base: str, run_id: str, directory: str) -> str:
-    """Returns where workspaces of a run are on this node; a relative directory is below one that only this run has."""
+    """Returns the directory of a run's workspaces on this node; a relative one is below a directory for this run."""
     if os.path.isabs(directory):
         return directory
     place = os.path.join(base, run_id)

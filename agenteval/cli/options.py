@@ -1,4 +1,4 @@
-"""The options that several tools share: each has one name, one meaning and one help text."""
+"""The options of several tools: each has one name, one meaning and one help text."""
 
 from collections.abc import Callable, Mapping
 from math import isfinite
@@ -24,7 +24,7 @@ class Decorator(Protocol):
 
 
 def combined(*options: Decorator) -> Decorator:
-    """Adds these options, which --help lists in this order."""
+    """Returns a decorator that adds these options; --help lists them in this order."""
 
     def decorate(function: F) -> F:
         for option in reversed(options):
@@ -38,7 +38,7 @@ def combined(*options: Decorator) -> Decorator:
 
 
 class Parsed(click.types.StringParamType):
-    """A value that a function makes of the text; the ValueError that it may raise is the message."""
+    """A value that a function parses; its ValueError is the message."""
 
     def __init__(self, name: str, parse: Callable[[str], object]) -> None:
         self.name, self.parse = name, parse
@@ -55,10 +55,10 @@ MILLISECONDS = Parsed("time", parse_milliseconds)
 
 
 class NumberRange(click.FloatRange):
-    """A number within bounds; nan and inf, which Click would accept, are not, and a percentage is not a share."""
+    """A finite number within bounds; Click would accept nan and inf. Suggests the share for a percentage."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Returns the number; fails if it cannot be compared."""
+        """Returns the number; fails if it is not finite."""
         given = number_in(str(value))
         if self.max is not None and self.max <= 1 < given <= 100:
             self.fail(f"{value} is above 1: write {given / 100:g}", param, ctx)
@@ -69,7 +69,7 @@ class NumberRange(click.FloatRange):
 
 
 def parse_size(text: str) -> int:
-    """Returns a number of bytes, in which K, M and G are understood."""
+    """Returns a number of bytes, from a text that may end in K, M or G."""
     scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
     number = whole_number(text if scale == 1 else text[:-1])
     if not number:
@@ -84,7 +84,7 @@ class Names(click.types.StringParamType):
         self.words = words
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Returns the words that start with what is typed."""
+        """Returns the words that start with the typed text."""
         return starting(incomplete, self.words())
 
 
@@ -97,7 +97,7 @@ def count_option(*names: str, least: int, help: str, default: int | None = None)
 
 
 def input_argument(metavar: str) -> Decorator:
-    """The input file (stdin if missing or -), and --stdin, which agent-eval-harness has."""
+    """The input file (stdin if missing or -), and --stdin, an option of agent-eval-harness."""
     return combined(
         click.argument("path", metavar=f"[{metavar}]", required=False, callback=_not_beside_stdin),
         click.option("--stdin", is_flag=True, hidden=True, expose_value=False, is_eager=True, callback=_remember_stdin),
@@ -174,7 +174,7 @@ append_options: Decorator = combined(  # for tools whose records cost money
 
 
 def refuse_without(needed: str, *names: str) -> None:
-    """Raises UserError if one of these options was given: it has no effect without the one that is needed."""
+    """Raises UserError if one of these options was given, which have no effect without the needed one."""
     context = click.get_current_context()
     for option in context.command.params:
         if option.name in names and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
@@ -182,7 +182,7 @@ def refuse_without(needed: str, *names: str) -> None:
 
 
 def concurrency_option(what: str, default: int = 1) -> Decorator:
-    """-j: how many of these run at a time."""
+    """-j: the maximum number of these that run at a time."""
     return count_option("-j", "--concurrency", least=1, default=default, help=f"Maximum number of {what} at a time.")
 
 
@@ -194,16 +194,13 @@ def seed_option(of: str) -> Decorator:
 # --- graders ------------------------------------------------------------------------------------
 
 
-def grader_option(*, required: bool) -> Decorator:
-    """-g, once for each grader."""
-    return click.option(
-        "-g",
-        "--grader",
-        multiple=True,
-        required=required,
-        metavar="[NAME=]GRADER",
-        help="Executable, Python file or JavaScript module; repeatable.",
-    )
+grader_option: Decorator = click.option(
+    "-g",
+    "--grader",
+    multiple=True,
+    metavar="[NAME=]GRADER",
+    help="Executable, Python file or JavaScript module; repeatable.",
+)
 
 
 CHECKS = "ae-grader-checks"
@@ -212,7 +209,7 @@ CHECKS = "ae-grader-checks"
 def checks_grader(
     source: Source, say: Callable[[str], None], *, required: bool = False, command: str = CHECKS
 ) -> tuple[str, ...]:
-    """Returns the grader to use without -g: that of checks, if every prompt has some; of a pipe, the first one."""
+    """Returns the grader to use without -g: that of checks if every prompt has checks (of a pipe, the first prompt)."""
     total, without = 1, int(not _has_checks(source.first_text()))
     if source.regular:
         source.rewind()
@@ -236,7 +233,7 @@ def _has_checks(line: bytes) -> bool:
     try:
         return bool(decode_record(line).get("checks"))
     except BadRecord:
-        return True  # is refused later
+        return True  # it is refused later
 
 
 stream_option: Decorator = click.option(
@@ -269,7 +266,7 @@ grader_timeout_option: Decorator = click.option(
 
 
 def verdict_options(*, time: str = "Time limit for one grader, in place of -t; repeatable.") -> Decorator:
-    """How verdicts count, and the limit of a single grader; `time` is the help of that."""
+    """How verdicts count, and the time limit of a single grader; `time` is the help of the latter."""
     return combined(
         click.option(
             "--weight",

@@ -1,4 +1,4 @@
-"""What the tools that write reports share: -f with the forms there are, and results written in one of them."""
+"""Shared by the tools that write reports: -f with the available forms, and results written in one of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,9 +21,9 @@ MOST_FORMS_IN_A_LINE = 6
 
 
 def form_option(forms: ReportForms, default: str, *more_names: str) -> Decorator:
-    """-f FORM; without it, the form that the extension of -o names, else the default.
+    """-f FORM; the default is the form of the extension of -o, else `default`.
 
-    A tool whose help has {forms} in it shows the list of forms there.
+    {forms} in a tool's help is replaced by the list of forms.
     """
 
     def decorate(function: F) -> F:
@@ -38,7 +38,7 @@ def form_option(forms: ReportForms, default: str, *more_names: str) -> Decorator
 
 
 def form_list(forms: ReportForms) -> str:
-    """The forms and what they are, a line or more each."""
+    """Returns the forms with their descriptions, one or more lines each."""
     names = forms.names()
     column = max(map(len, names)) + 2
     lines = []
@@ -49,7 +49,7 @@ def form_list(forms: ReportForms) -> str:
 
 
 def refuse_ignored(form: str, given: Mapping[str, bool], read_by: Mapping[str, Sequence[str]]) -> None:
-    """Raises UserError for an option that was given and that the chosen form does not read."""
+    """Raises UserError for a given option that the chosen form does not use."""
     for option, forms in read_by.items():
         if given.get(option) and form not in forms:
             also = f"-f {forms[0]}" if len(forms) == 1 else f"-f {' or '.join(forms)}"
@@ -72,9 +72,9 @@ def write_results(
     max_line: int = LONGEST_LINE,
     **wishes: Any,
 ) -> int:
-    """Writes every result of the file in that form, together with those of another run; returns the exit code.
+    """Writes all results of a file in a form, with those of another run if it is given; returns the exit code.
 
-    `use` is the key by which the form groups records, if it does, and `sort` what they are sorted by.
+    `use` is the key by which the form groups records, if any; `sort` names the field to sort them by.
     """
     console = Console(tool, progress=progress, strict=strict, output=output)
     source = Source(path, max_line=max_line)
@@ -103,7 +103,7 @@ def write_results(
 
 
 def _labels(labels: str, path: str | None, console: Console) -> Mapping[str, Label]:
-    """A person's labels, by the name of the answer that they are for."""
+    """Returns a person's labels, by the name of the answer."""
     from agenteval.review.calibration import read_labels  # heavy: only where there are labels
 
     if labels == "-" and path in (None, "-"):

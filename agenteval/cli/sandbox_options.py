@@ -1,6 +1,6 @@
-"""--sandbox and what it needs, for agents and for the commands of graders.
+"""--sandbox and its further options, for agents and for the commands of graders.
 
-They have a file of their own because a sandbox needs all that starts processes, and most tools start none.
+They are in a file of their own because a sandbox imports everything that starts processes, and most tools start none.
 """
 
 import click
@@ -10,7 +10,7 @@ from agenteval.cli.options import Decorator, combined, refuse_without
 
 
 def sandbox_options(what: str, *, net: str) -> Decorator:
-    """--sandbox and what it needs; `net` is the network that these have by default."""
+    """--sandbox and its further options; `net` is the default network."""
     return combined(
         click.option(
             "--sandbox",
@@ -29,7 +29,7 @@ def sandbox_options(what: str, *, net: str) -> Decorator:
 
 
 def sandbox_of_graders(engine: str | None, net: str | None, image: str | None, read: tuple[str, ...]) -> Sandbox | None:
-    """Returns the sandbox that a grader's options ask for, None if they ask for none."""
+    """Returns the sandbox of a grader's options; None without --sandbox."""
     if engine is None:
         refuse_without("--sandbox", "sandbox_net", "sandbox_image", "sandbox_read")
         return None

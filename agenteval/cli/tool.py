@@ -41,8 +41,8 @@ class Tool(click.Command):
     """An executable: an error is one line with the tool's name and an exit code, never a traceback."""
 
     exit_status: Mapping[int, str] = EXIT_STATUS
-    takes_command = False  # whether the words after `--` are the command of an agent
-    fill_help: Callable[[str], str] = str  # adds to the help text what is looked up when it is shown
+    takes_command = False  # whether the words after `--` are an agent's command
+    fill_help: Callable[[str], str] = str  # inserts what is looked up when the help is shown
 
     def __call__(self, args: list[str] | None = None) -> NoReturn:
         """Runs with these arguments, else with those of the process, and exits."""
@@ -99,7 +99,7 @@ class Tool(click.Command):
             PROGRESS.end()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Splits off an agent's command first: Click itself would drop the `--`."""
+        """Splits off an agent's command first, because Click itself would drop the `--`."""
         if not self.takes_command:
             try:
                 return super().parse_args(ctx, list(args))
@@ -125,12 +125,12 @@ class Tool(click.Command):
         return super().collect_usage_pieces(ctx) + (["[-- CMD ARGS…]"] if self.takes_command else [])
 
     def get_help(self, ctx: click.Context) -> str:
-        """Returns the help page, wrapped to the terminal; Click would not go below 50 columns."""
+        """Returns the help page, wrapped to the terminal; Click would use at least 50 columns."""
         ctx.terminal_width = help_columns()
         return super().get_help(ctx)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the docstring, in which examples keep their lines."""
+        """Writes the docstring; examples keep their lines."""
         formatter.write_paragraph()
         formatter.write(wrap_page(self.fill_help(self.help or ""), formatter.width) + "\n")
 
@@ -151,7 +151,7 @@ class Tool(click.Command):
 
 
 def _without_mistake(own: list[str], command: list[str]) -> list[str] | None:
-    """Returns the words that were meant if those after `--` begin with an option or with the input; else None."""
+    """Returns the corrected words if those after `--` begin with an option or the input file; else None."""
     first, *rest = command
     if first.startswith("-"):
         has_schema = any(word in ("-s", "--schema") or word.startswith("--schema=") for word in own)
@@ -160,7 +160,7 @@ def _without_mistake(own: list[str], command: list[str]) -> list[str] | None:
 
 
 def _extra_words(name: str, args: list[str], message: str) -> str:
-    """Returns what to type instead, if there are words that Click did not expect: files, an adapter or a command."""
+    """Returns what to type instead of unexpected words: several files, an adapter's name or a command."""
     if advice := _several_files(name, message):
         return advice
     first = _first_extra(message)
@@ -174,20 +174,20 @@ def _extra_words(name: str, args: list[str], message: str) -> str:
 
 
 def _several_files(name: str, message: str) -> str | None:
-    """Returns what to type if the words that Click did not expect are files; else None."""
+    """Returns what to type if the unexpected words are files; else None."""
     if (first := _first_extra(message)) and os.path.isfile(first) and not os.access(first, os.X_OK):
         return f"{first}: {name} reads one file; for several: cat FILE… | {name} …"
     return None
 
 
 def _first_extra(message: str) -> str:
-    """Returns the first of the words that Click did not expect; "" if it is about something else."""
+    """Returns the first unexpected word in Click's message; "" if the message is about something else."""
     found = re.search(r"unexpected extra arguments? [(]([^ )]*)", message)
     return found[1] if found else ""
 
 
 def _unknown_option(tool: Tool, option: str, args: list[str]) -> str:
-    """Returns the message about an option that a tool does not have: one that is spelled like it, or tools that do."""
+    """Returns the message about an unknown option, with one of similar spelling or the tools that have it."""
     own = [name for param in tool.params for name in param.opts]
     having = [name for name, other in _other_tools() if any(option in param.opts for param in other.params)]
     graders = [name for name in having if name.startswith("ae-grader-")] if "--grader" in own else []
@@ -201,7 +201,7 @@ def _unknown_option(tool: Tool, option: str, args: list[str]) -> str:
 
 
 def _other_tools() -> Iterator[tuple[str, Tool]]:
-    """Yields all tools of the suite; to import them takes a moment, which only a mistake costs."""
+    """Yields all tools of the suite; importing them takes a moment, but only after a mistake."""
     for folder in ("tools", "graders"):
         for file in sorted(os.listdir(os.path.join(HERE, folder))):
             if file.endswith(".py") and file[0].isalpha() and file != "ae.py":
@@ -211,7 +211,7 @@ def _other_tools() -> Iterator[tuple[str, Tool]]:
 
 
 def _fill_standard_descriptors() -> None:
-    """Opens /dev/null in place of a closed stdin, stdout or stderr: a file opened later must not get its number."""
+    """Opens /dev/null in place of a closed stdin, stdout or stderr, so that no later file gets its number."""
     for fd, flags in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):  # the wrong mode, so that using it fails
         try:
             os.fstat(fd)
@@ -220,9 +220,9 @@ def _fill_standard_descriptors() -> None:
 
 
 def _resume_collector() -> None:
-    """Turns the garbage collector on again, which cli/__init__.py turned off; it never searches what was imported."""
+    """Turns the garbage collector, which cli/__init__.py disabled, on again; it ignores the imported modules."""
     gc.freeze()
-    gc.set_threshold(50_000)  # it finds hardly anything: records are trees, which reference counts free
+    gc.set_threshold(50_000)  # it is rarely needed: records are trees, which reference counting frees
     gc.enable()
 
 
@@ -235,7 +235,7 @@ def _send_again(lost: sys.UnraisableHookArgs) -> None:
     if not isinstance(lost.exc_value, Stopped):
         sys.__unraisablehook__(lost)
         return
-    # Not threading.Thread, whose start() waits for the thread: the signal would arrive in here again.
+    # Not threading.Thread, whose start() waits for the thread: the signal would arrive within this call again.
     _thread.start_new_thread(_send_later, (lost.exc_value.signum,))
 
 

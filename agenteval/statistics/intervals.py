@@ -35,7 +35,7 @@ ORDER = "order statistics"
 LOG_T = "t, log scale"
 BOOTSTRAP = "bootstrap t"
 FEWEST = 4  # clusters: three allow too few different resamples
-DRAWN_AT_ONCE = 50_000  # values; larger arrays are slower, because they exceed the caches
+DRAWN_AT_ONCE = 50_000  # values; with more, memory limits the speed
 
 
 def interval(bounds: tuple[float, float], n: int, method: str, level: float = LEVEL) -> ConfidenceInterval:

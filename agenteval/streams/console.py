@@ -22,7 +22,7 @@ ERASE = "\r\x1b[K"
 
 
 class Ending(Enum):
-    """What progress counts beside the records that are done: how some of them did not end well."""
+    """The ways in which a record can fail, which progress counts beside the finished records."""
 
     AGENT_FAILED = "agent failed", "agents failed"
     NOT_PASSED = "did not pass", "did not pass"
@@ -43,7 +43,7 @@ class Console:
         self.max_line = LARGEST
         self.redact: Callable[[str], str] = str  # removes secrets from a message
         self.refused = 0
-        self._refused_of: dict[str, int] = {}  # what was refused, such as a line → how many
+        self._refused_of: dict[str, int] = {}  # by what was refused, such as a line
         self.done = 0
         self._endings: dict[Ending, int] = {}
         shared = output in (None, "-") and is_terminal(1)  # records on the same terminal would break the bar
@@ -51,7 +51,7 @@ class Console:
         self.shows_each = bool(progress) and not self._bar  # a line for each record, with its name
         self.shows_progress = self._bar or self.shows_each
         self._lock = threading.Lock()
-        self._counting = False  # whether the bar has begun, and is not finished
+        self._counting = False  # whether the bar was begun and is not finished
         self.total: int | None = None
         self._noun = "records"
         self._start = self._drawn = 0.0
@@ -65,7 +65,7 @@ class Console:
     def refuse(self, where: str, why: str, what: str = "refused line") -> None:
         """Reports a line that is refused and counts it for the exit code; with --strict, stops there.
 
-        After the first few they are only counted: what is wrong with all lines would hide everything else.
+        After the first few they are only counted, because a problem of all lines would hide everything else.
         """
         self.refused += 1
         self._refused_of[what] = self._refused_of.get(what, 0) + 1
@@ -95,7 +95,7 @@ class Console:
         return reason
 
     def show(self, draw: Callable[[int], Iterable[str]]) -> None:
-        """Writes lines that are drawn for the width of the terminal; nothing if stderr is no terminal."""
+        """Writes lines that are drawn for the width of the terminal; nothing if stderr is not a terminal."""
         if is_terminal(2):
             PROGRESS.say("\n".join(_printable(line) for line in draw(_columns())))
 
@@ -108,11 +108,11 @@ class Console:
             self._draw()
 
     def count(self) -> str:
-        """Returns how many are done, such as `1 prompt`."""
+        """Returns the number of finished records, such as `1 prompt`."""
         return f"{self.done} {self._noun.removesuffix('s') if self.done == 1 else self._noun}"
 
     def advance(self, label: str, ending: Ending | None = None) -> None:
-        """Counts one more as done, and how it ended if it did not end well."""
+        """Counts one more finished record, and the way in which it failed, if it did."""
         self.done += 1
         if ending:
             self._endings[ending] = self._endings.get(ending, 0) + 1
@@ -126,7 +126,7 @@ class Console:
                 self._draw()
 
     def redraw(self) -> None:
-        """Draws the bar again: what was counted since the last drawing, the time left."""
+        """Draws the bar again, with new counts and the time left."""
         with self._lock:
             if self._counting and time.monotonic() - self._drawn >= REDRAW:
                 self._draw()
@@ -140,7 +140,7 @@ class Console:
                 PROGRESS.end(", ".join([f"{self.tool}: {self.count()} in {took}", *self._bad()]))
 
     def end_progress(self) -> None:
-        """Removes the bar for good: a report begins on stdout, and may share the terminal by way of a pager."""
+        """Removes the bar for good, because a report on stdout may share the terminal through a pager."""
         with self._lock:
             if self._counting:
                 self._counting = False
@@ -148,7 +148,7 @@ class Console:
             self._bar, self.shows_progress = False, self.shows_each
 
     def _bad(self) -> list[str]:
-        """Returns how many did not end well, for each way."""
+        """Returns the number of failures of each kind."""
         counts = ((ending, self._endings.get(ending, 0)) for ending in Ending)
         return [f"{count} {ending.one if count == 1 else ending.many}" for ending, count in counts if count]
 
@@ -170,7 +170,7 @@ _WITH_UNSHOWN: list[Console] = []
 
 
 def count_unshown() -> None:
-    """Says how many lines were refused beyond those that were reported; a tool does it at its end."""
+    """Says at a tool's end how many lines were refused beyond those that were reported."""
     while _WITH_UNSHOWN:
         _WITH_UNSHOWN.pop().count_unshown()
 
@@ -224,8 +224,8 @@ def supports_color() -> bool:
 class ProgressLine:
     """The last line of stderr, if that is a terminal: text that is replaced in place, with messages above it.
 
-    The tools of a pipeline share one stderr. The first that shows progress holds a lock on the terminal until it is
-    done; the others draw no progress, and erase that line before a message, after which its owner draws it again.
+    The tools of a pipeline share one stderr. The first that shows progress locks the terminal until it is done; the
+    others draw no progress and erase that line before a message, after which its owner draws it again.
     """
 
     def __init__(self) -> None:
@@ -256,7 +256,7 @@ class ProgressLine:
                 _release(2)
 
     def abandon(self) -> None:
-        """Removes it in a signal handler that exits at once: the thread that has the lock will not run again."""
+        """Removes it in a signal handler that exits at once; without the lock, whose thread will not run again."""
         if self._text:
             self._write(ERASE)
 

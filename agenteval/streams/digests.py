@@ -1,4 +1,4 @@
-"""Digests: the same question, the same agent and the same grader have the same one, so that --resume can tell.
+"""Digests of questions, agents and graders, by which --resume can tell whether they are the same.
 
 A digest is of JSON with sorted keys, or of a command with the content of the files that it names.
 """
@@ -17,12 +17,12 @@ from agenteval.streams.files import open_regular, read_regular
 
 LENGTH = 16  # hexadecimal digits
 LARGEST = 4 << 30  # bytes of a file whose content is compared
-NOT_JUDGED = frozenset(("id", "input", "workspace", "timeout"))  # fields of a prompt that change no verdict
-NOT_CONTENT = frozenset((".git", "__pycache__"))  # directories that change while nothing is edited
+NOT_JUDGED = frozenset(("id", "input", "workspace", "timeout"))  # fields of a prompt that do not affect a verdict
+NOT_CONTENT = frozenset((".git", "__pycache__"))  # directories that change without an edit
 REDIRECTIONS = frozenset((">", ">>", ">|", "&>", ">&"))
 JAVASCRIPT_IMPORT = re.compile(r"""(?:from|import|require)\s*\(?\s*["'](\.[^"']+)["']""")
 JAVASCRIPT_ENDINGS = ("", ".js", ".mjs", ".cjs", ".ts", ".mts")
-# What a shell line reads, and never writes.
+# Files that a shell line reads and never writes.
 SOURCES = (
     *(".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".r", ".jl"),
     *(".json", ".yaml", ".yml", ".toml"),
@@ -41,7 +41,7 @@ def prompt_digest(prompt: dict[str, Any]) -> str:
 
 
 def fields_digest(prompt: dict[str, Any]) -> str:
-    """Returns the digest of what graders see of a prompt besides: hint, reference, metadata, unknown fields."""
+    """Returns the digest of the other fields of a prompt that graders get: hint, reference, metadata, unknown ones."""
     seen = {field: value for field, value in prompt.items() if field not in NOT_JUDGED}
     return digest({field: value for field, value in seen.items() if value not in (None, {})})
 
@@ -90,8 +90,8 @@ def with_imports(path: str, folder: str) -> list[tuple[str, str]]:
 
 
 def _python_imports(path: str, folder: str) -> list[str]:
-    """Returns where the modules that a file imports would be, if they are in the folder."""
-    with suppress(OSError, SyntaxError, ValueError):  # its host will report that
+    """Returns the paths that the modules imported by a file would have in the folder."""
+    with suppress(OSError, SyntaxError, ValueError):  # its host reports that
         nodes = list(ast.walk(ast.parse(read_regular(path, follow=True))))
         modules = [(folder, name.name) for node in nodes if isinstance(node, ast.Import) for name in node.names]
         for node in nodes:
@@ -115,7 +115,7 @@ def _javascript_imports(path: str) -> list[str]:
 def programs_in(line: str, folder: str = os.curdir) -> Iterator[str]:
     """Yields the words of a shell line that name a program, a script, a configuration or a file that is its input.
 
-    A shell line also names files that it writes, which say nothing about the agent.
+    Files that it writes are left out: they say nothing about the agent.
     """
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True

@@ -33,9 +33,9 @@ SAFELY = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 def open_regular(path: str, flags: int = os.O_RDONLY, *, follow: bool = False) -> int:
-    """Opens a regular file and returns its descriptor; OSError says what it is instead.
+    """Opens a regular file and returns its descriptor; raises OSError for anything else, and says what it is.
 
-    Only a path that the user has named may be a link, to `follow`.
+    A link is opened only with `follow`, for a path that the user has named.
     """
     try:
         fd = os.open(path, flags | SAFELY | (0 if follow else os.O_NOFOLLOW), 0o666)
@@ -50,7 +50,7 @@ def open_regular(path: str, flags: int = os.O_RDONLY, *, follow: bool = False) -
 
 
 def is_regular(path: str) -> bool:
-    """Whether there is a regular file at that path, which is not a link to one."""
+    """Whether there is a regular file at that path, not a link to one."""
     with suppress(OSError, ValueError):  # ValueError: a NUL character in the path
         return stat.S_ISREG(os.lstat(path).st_mode)
     return False
@@ -106,9 +106,9 @@ def copy_regular(source: str, target: str) -> str:
 
 
 def _data(fd: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yields start and end of what is not a hole in a file."""
+    """Yields start and end of each part of a file that is not a hole."""
     end = 0
-    with suppress(OSError):  # ENXIO: nothing but a hole is left
+    with suppress(OSError):  # ENXIO: only a hole is left
         while end < size:
             start = os.lseek(fd, end, os.SEEK_DATA)
             end = os.lseek(fd, start, os.SEEK_HOLE)
@@ -135,7 +135,7 @@ def open_given(path: str) -> int:
 
 
 def is_null(fd: int) -> bool:
-    """Whether it is /dev/null, the one device whose content ends."""
+    """Whether it is /dev/null, the only device whose content ends."""
     return os.fstat(fd).st_rdev == os.stat(os.devnull).st_rdev
 
 
@@ -155,7 +155,7 @@ def read_first(fd: int, size: int) -> bytes:
 
 
 def read_given(path: str, limit: int = LARGEST) -> bytes:
-    """Returns the content of a small file that the user names; OSError if it cannot be read or is too large."""
+    """Returns the content of a small file that the user names; raises OSError if it is unreadable or too large."""
     fd = open_given(path)
     try:
         pieces = [read_first(fd, PIECE)]
@@ -177,7 +177,7 @@ def make_directories(path: str) -> None:
     try:
         if folder:
             os.makedirs(folder, exist_ok=True)
-    except (FileExistsError, FileNotFoundError, NotADirectoryError):  # which of them depends on how deep it is
+    except (FileExistsError, FileNotFoundError, NotADirectoryError):  # which one depends on the depth
         while folder and not os.path.lexists(folder):
             folder = os.path.dirname(folder)
         if not folder or os.path.isdir(folder):
@@ -186,14 +186,14 @@ def make_directories(path: str) -> None:
 
 
 def create_file(path: str) -> int:
-    """Creates a file and returns its descriptor; what a crash left there, or a link, is removed first."""
+    """Creates a file and returns its descriptor; removes a link or a file left by a crash first."""
     if os.path.lexists(path):
         os.unlink(path)
     return os.open(path, NEW, 0o666)
 
 
 def write_new(path: str, content: bytes, mode: int) -> None:
-    """Writes a file that is not there yet."""
+    """Writes a file that does not exist yet."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
         file.write(content)
 
@@ -217,7 +217,7 @@ def replace_file(path: str, content: bytes) -> None:
 
 
 def read_ready(fd: int, size: int) -> bytes:
-    """Returns what is there, at most `size` bytes; waits until there is something or the end."""
+    """Waits for data or the end; returns at most `size` bytes."""
     while True:
         try:
             return os.read(fd, size)

@@ -1,4 +1,4 @@
-"""The output of a tool: stdout or a file, to which each record is written whole, in one write, from any thread.
+"""The output of a tool: stdout or a file; each record is written in a single write, from any thread.
 
 open_output() reads what a file already has, for --append and --resume; Output writes to it; OutputFile notices what
 other programs do to the file meanwhile, so that no record is lost; Syncer brings it to the disk. A record that --resume
@@ -31,10 +31,10 @@ from agenteval.streams.text import for_terminal
 from agenteval.wire.records import Record
 
 PIECE = 1 << 20  # bytes that are copied at a time
-SYNC_INTERVAL = 1.0  # seconds between two syncs: what a power cut may cost
+SYNC_INTERVAL = 1.0  # seconds between two syncs: the most that a power cut may cost
 
 
-UNFINISHED = ".unfinished"  # is added to the name of an output for the journal beside it
+UNFINISHED = ".unfinished"  # suffix of the journal beside an output
 
 
 class PlannedLine(msgspec.Struct, forbid_unknown_fields=True):
@@ -63,7 +63,7 @@ def is_being_written(path: str) -> bool:
 
 
 class WrittenRecord(msgspec.Struct, gc=False):
-    """Where a record is in the file, and what tells whether it still answers the same question."""
+    """Where a record is in the file, and the digests that tell whether it still answers the same question."""
 
     id: str
     offset: int
@@ -78,7 +78,7 @@ class WrittenRecord(msgspec.Struct, gc=False):
 
 
 class WrittenRecords(msgspec.Struct):
-    """What is in a file: the last record of each id, how many each id has, and the agents.
+    """The records in a file: the last of each id, the number for each id, and the agents.
 
     An agent is a name and a digest, with one of its ids. `run_id` is that of the last record.
     """
@@ -111,7 +111,7 @@ def open_output(path: str | None, source: Source, *, append: bool, resume: bool,
 
 
 def refuse_to_replace(path: str | None) -> None:
-    """Raises UserError if a file holds something, and the user has not said what is to become of it."""
+    """Raises UserError if a file has content and no option says what to do with it."""
     if path is not None and os.path.isfile(path) and os.path.getsize(path) and not _is_device(path):
         raise UserError(
             f"{path}: already contains records; --resume continues the run, --append adds to them, --overwrite "
@@ -120,7 +120,7 @@ def refuse_to_replace(path: str | None) -> None:
 
 
 class Output:
-    """stdout or a file; each record is written whole, in one write, from any thread."""
+    """stdout or a file; each record is written in a single write, from any thread."""
 
     resumable = False  # whether the tool that writes it has --resume
 
@@ -129,9 +129,9 @@ class Output:
     ) -> None:
         self.path = None if path in (None, "-") else path
         self.written = WrittenRecords()  # what was in it before
-        self.resumed = False  # whether closing it removes records that were replaced, and sets its time
-        self.replaced: set[int] = set()  # offsets of records that have a new one, and are removed when it is closed
-        self.order: dict[str, int] | None = None  # id → place, if the records have to be in order at the end
+        self.resumed = False  # whether close() removes records that were replaced, and sets the file's time
+        self.replaced: set[int] = set()  # offsets of records that have a replacement; close() removes them
+        self.order: dict[str, int] | None = None  # id → position, if close() must sort the records
         self.absolute = os.path.abspath(path) if path else ""  # starting an agent changes the working directory
         self.name = self.path or "stdout"
         self.encode: Callable[[Any], bytes] = encode  # a tool may have it remove secrets
@@ -147,7 +147,7 @@ class Output:
         self._on_terminal = self.path is None and is_terminal(1)
         _refuse_input_as_output(self.path, inputs)
         if self.path is None and stat.S_ISREG(os.fstat(1).st_mode):
-            with suppress(OSError):  # several tools may add to one file
+            with suppress(OSError):  # several tools may append to one file
                 fcntl.flock(1, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not lazy:
             self.open()
@@ -160,7 +160,7 @@ class Output:
         return output
 
     def keeps_offsets(self, end: int) -> bool:
-        """Whether what was before this offset is where it was, in this file or in the one that took its place."""
+        """Whether the records before this offset have not moved, in this file or in the one that replaced it."""
         return self._file is None or (self._file.keeps_offsets and end <= self._file.intact)
 
     @property
@@ -171,8 +171,8 @@ class Output:
     def open(self) -> None:
         """Opens the file, and creates directories that are missing.
 
-        Its content is kept until begin(), the first write or close(): an input of the wrong kind, which shows only when
-        it is read, must not cost the file that is there.
+        Its content is kept until begin(), the first write or close(), so that an input of the wrong kind, found when it
+        is read, does not cost an existing file.
         """
         if self.path is None or self.fd != 1:
             return
@@ -189,10 +189,10 @@ class Output:
             self._file = OutputFile(self.fd, self.absolute, self.name)
 
     def begin(self) -> None:
-        """Removes what was in the file, unless it is appended to: the work begins.
+        """Removes the content of the file, unless the output appends, because the work begins.
 
-        A tool with --resume calls it before its first record is ready; if it is killed until then, the records of an
-        earlier run are not taken for its own.
+        A tool with --resume calls it before its first record is ready, so that if it is killed before that, records of
+        an earlier run are not taken for its own.
         """
         if self._replaces and self._file is not None:
             self._replaces = False
@@ -206,7 +206,7 @@ class Output:
                 os.unlink(self.absolute)
 
     def remember_size(self) -> None:
-        """Takes all that the file holds now for its own."""
+        """Treats all present content of the file as this output's own."""
         if self._file is not None:
             self._file.own_all()
 
@@ -215,7 +215,7 @@ class Output:
         self._write([self.encode(record), b"\n"])
 
     def write_bytes(self, data: bytes) -> int:
-        """Writes all of data; nothing of another thread comes between. Returns where it is in a regular file."""
+        """Writes all of data without interruption by another thread; returns its place in a regular file."""
         return self._write([data])
 
     def _write(self, parts: list[bytes]) -> int:
@@ -230,7 +230,7 @@ class Output:
                     return self._file.append(parts)
                 if self._on_terminal:
                     parts = [for_terminal(b"".join(parts).decode("utf-8", "replace")).encode()]
-                    if another_shows(1):  # an earlier tool of the pipeline
+                    if another_shows(1):  # an earlier tool in the pipeline
                         parts.insert(0, ERASE.encode())
                 write_all(self.fd, parts)
                 return 0
@@ -245,7 +245,7 @@ class Output:
             yield from (decode_record(line) for _, line in lines_of(self.absolute, follow=True) if line.strip())
 
     def sync(self) -> None:
-        """Brings what was written to the disk, so that a power cut does not cost it; a pipe has no disk."""
+        """Syncs a regular file, so that a power cut does not cost what was written."""
         if self._file is None or not self._unsynced:
             return
         with self._lock:
@@ -255,7 +255,7 @@ class Output:
         self._file.sync()
 
     def may_block(self) -> bool:
-        """Returns whether a write may have to wait for a reader: that of a pipe or a terminal."""
+        """Returns whether a write may wait for a reader: on a pipe or a terminal."""
         mode = os.fstat(self.fd).st_mode
         return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or self.isatty()
 
@@ -264,9 +264,9 @@ class Output:
         return os.isatty(self.fd)
 
     def close(self, *, complete: bool = True) -> None:
-        """Closes the file; a delayed write error (NFS, quota), and what others did to it, shows only now.
+        """Closes the file; delayed write errors (NFS, quota) and changes by other programs are found only now.
 
-        A file to which nothing was written is empty now, unless the output is not `complete`.
+        A file to which nothing was written is emptied, unless the output is not `complete`.
         """
         if self.path is None or self.fd == 1:
             return
@@ -288,13 +288,13 @@ class Output:
         if self.durable:
             file.sync()
         if whole:
-            file.final_check()  # after the sync, during which a busy disk leaves others time to remove it
+            file.final_check()  # after the sync, which takes long on a busy disk: it may be removed meanwhile
         if self.durable and file.problems:
             file.sync()
         self._unsynced = False
         if self.resumed and file.keeps_offsets:
             drop_superseded(file.path, self.replaced, self.order)
-            os.utime(file.path)  # also if nothing was left to do: make compares times
+            os.utime(file.path)  # even if nothing was left to do: make compares times
         return file.problems
 
     def _lock_file(self) -> None:
@@ -307,10 +307,10 @@ class Output:
 
 
 def open_to_append(path: str) -> int:
-    """Opens a file to append to it: if another program cuts it short, no hole comes before the next record.
+    """Opens a file in append mode, so that no hole precedes the next record if another program truncates it.
 
-    A regular file is opened for reading, too: its records can be had back after another program has removed it.
-    OSError if it is a named pipe that nothing reads from.
+    A regular file is also opened for reading, to recover its records after another program has removed it. Raises
+    OSError for a named pipe that nothing reads from.
     """
     flags, give_up_at = os.O_CREAT | os.O_CLOEXEC | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY, None
     if os.path.isfile(path) or not os.path.exists(path):
@@ -327,7 +327,7 @@ def open_to_append(path: str) -> int:
 
 
 def _is_device(path: str) -> bool:
-    """Whether a path names a device or, by way of /dev/stdout or /dev/fd, what another program opened."""
+    """Whether a path names a device or, through /dev/stdout or /dev/fd, a file that another program opened."""
     path, left = os.path.abspath(path), 40
     while not path.startswith(("/dev/", "/proc/")) and os.path.islink(path) and left:
         path, left = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path))), left - 1
@@ -335,7 +335,7 @@ def _is_device(path: str) -> bool:
 
 
 def _refuse_input_as_output(path: str | None, inputs: Sequence[Source]) -> None:
-    """Raises UserError if a file is both: its content would be lost, or never end; a device may be both."""
+    """Raises UserError if a file that is not a device is input and output: its content would be lost, or never end."""
     try:
         target = os.fstat(1) if path is None else os.stat(path)
     except OSError:
@@ -351,25 +351,25 @@ def _refuse_input_as_output(path: str | None, inputs: Sequence[Source]) -> None:
 class OutputFile:
     """A regular file that is being written; `problems` are lines for the user about what happened to it.
 
-    `own` are the parts of it (start and end) that were there at first or were written by this process: whatever else is
-    in it comes from another program, such as an agent. The caller serializes the calls.
+    `own` are the parts of it (start and end) that were there at first or were written by this process; everything else
+    comes from another program, such as an agent. The caller serializes the calls.
     """
 
     def __init__(self, fd: int, path: str, name: str) -> None:
         self.fd, self.path, self.name = fd, path, name
         self.problems: list[str] = []
         self._named = False  # whether its name is on the disk
-        self.keeps_offsets = True  # whether what was there at first is where it was, also in a new file
-        self.intact = sys.maxsize  # the offset up to which all of it is, not only what was its own
+        self.keeps_offsets = True  # whether the original content has not moved, also in a new file
+        self.intact = sys.maxsize  # the offset up to which all content is complete, not only its own
         self.own_all()
 
     def own_all(self) -> None:
-        """Takes all that is in the file now for its own."""
+        """Treats all present content of the file as its own."""
         self.size = os.fstat(self.fd).st_size
         self.own = [(0, self.size)]
 
     def append(self, parts: list[bytes]) -> int:
-        """Writes all parts at the end of the file, and returns where; if a full disk cuts them off, nothing stays."""
+        """Writes all parts at the end of the file and returns where; removes them if a full disk cuts them off."""
         self.check()
         try:
             write_all(self.fd, parts)
@@ -377,7 +377,7 @@ class OutputFile:
             with suppress(OSError):
                 os.ftruncate(self.fd, self.size)
             raise
-        end = os.lseek(self.fd, 0, os.SEEK_CUR)  # another program may have added to it, before or after
+        end = os.lseek(self.fd, 0, os.SEEK_CUR)  # another program may have appended to it, before or after
         start = end - sum(map(len, parts))
         if start == self.own[-1][1]:
             start = self.own.pop()[0]
@@ -386,20 +386,20 @@ class OutputFile:
         return end - sum(map(len, parts))
 
     def check(self) -> None:
-        """Moves the records to a new file if this one was removed; notes if it was cut short."""
+        """Moves the records to a new file if this one was removed; notes if it was truncated."""
         status = os.fstat(self.fd)
         if status.st_nlink == 0:
             self._note(f"was removed or replaced during the run: its records are in {self._move(self.path)}")
         elif status.st_size < self.size:
             self._note("was truncated by another program: records are missing; --resume runs their prompts again")
             if status.st_size and os.pread(self.fd, 1, status.st_size - 1) != b"\n":
-                os.write(self.fd, b"\n")  # the next record must not become a part of a line that was cut off
+                os.write(self.fd, b"\n")  # the next record must not be joined to a truncated line
             self.keeps_offsets = False
             self.own_all()
         self.size = os.fstat(self.fd).st_size
 
     def final_check(self) -> None:
-        """Does the same; also moves the records if the path names another file or none, or others wrote into this."""
+        """Like check(); also moves the records if the path names another file or none, or others wrote into this."""
         self.check()
         try:
             kept = os.path.samestat(os.fstat(self.fd), os.stat(self.path))
@@ -412,7 +412,7 @@ class OutputFile:
             self._note(f"was written to by another program during the run: what this run has written is in {own}")
 
     def _move(self, path: str) -> str:
-        """Copies what is its own to a new file, at that path if it is free; goes on there, and returns its path."""
+        """Copies its own records to a new file, at that path if it is free; continues there and returns its path."""
         new = -1
         for number in count(1):
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -437,7 +437,7 @@ class OutputFile:
             self.problems.append(line)
 
     def sync(self) -> None:
-        """Brings what is written to the disk; an error of a file system that cannot do that is ignored."""
+        """Syncs the file; ignores the error of a file system that cannot."""
         with suppress(OSError):
             copy = os.dup(self.fd)  # the file may be closed meanwhile
             try:
@@ -501,7 +501,7 @@ class _Line(_Entry, rename="camel", kw_only=True):
     trials: list[_Entry] | None = None
 
     def failed(self) -> bool:
-        """Whether the agent failed; of several trials, in any."""
+        """Whether the agent failed, in any trial if there are several."""
         return bool(self.error or any(one.errors for one in (self, *(self.trials or ()))))
 
 
@@ -510,7 +510,7 @@ _parse_id = msgspec.json.Decoder(_Identified).decode
 
 
 def _parse(line: bytes) -> _Line:
-    """Returns what is needed of a record; only the id if the record is of another kind."""
+    """Returns the fields of a record that are needed; only the id if the record is of another kind."""
     try:
         return _parse_line(line)
     except msgspec.ValidationError:
@@ -518,12 +518,12 @@ def _parse(line: bytes) -> _Line:
 
 
 def has_failed(line: bytes) -> bool:
-    """Returns whether the agent of a record failed; of several trials, in any."""
+    """Returns whether the agent of a record failed, in any trial if there are several."""
     return _parse(line).failed()
 
 
 def read_written(path: str, *, repair: bool = True) -> WrittenRecords:
-    """Returns what is in an output file; to `repair` it removes a last line that a crash cut off."""
+    """Returns the records in an output file; `repair` removes a last line that a crash cut off."""
     written = WrittenRecords()
     if not os.path.isfile(path):
         return written  # a pipe or a device
@@ -569,9 +569,9 @@ def _note(line: _Line, offset: int, size: int, written: WrittenRecords) -> None:
 
 
 def drop_superseded(path: str, replaced: Collection[int], order: dict[str, int] | None = None) -> None:
-    """Removes the records that have a later one in their place; sorts the others if an `order` is given.
+    """Removes the records that were replaced by a later one; sorts the others if an `order` is given.
 
-    These are the records at the offsets `replaced` and, after a run that was killed, those that it has replaced.
+    These are the records at the offsets `replaced` and, after a run that was killed, those that it had replaced.
     """
     records = [
         _written(_parse(line), offset, len(line)) for offset, line in lines_of(path, follow=True) if line.strip()
@@ -585,15 +585,15 @@ def drop_superseded(path: str, replaced: Collection[int], order: dict[str, int] 
 
 
 def _is_superseded(record: WrittenRecord, last: WrittenRecord) -> bool:
-    """Whether the last record of its id has replaced it; a record that --append has added has not."""
+    """Whether the last record of its id has replaced it; a record added by --append replaces none."""
     same_run = record is not last and record.run_id == last.run_id
     return same_run and (record.run_id is not None or record.failed)
 
 
 def rewrite(path: str, lines: Iterable[tuple[int, int]]) -> None:
-    """Replaces a file by one with these of its lines (offset and size), in this order, in one step.
+    """Atomically replaces a file by one with these of its lines (offset and size), in this order.
 
-    Until the whole new file is on the disk, the old one stays as it is.
+    The old file stays unchanged until the whole new one is on the disk.
     """
     path = os.path.realpath(path)
     new = f"{path}.new"
@@ -604,12 +604,12 @@ def rewrite(path: str, lines: Iterable[tuple[int, int]]) -> None:
             target.flush()
             os.fsync(target.fileno())
         except OSError:
-            os.unlink(new)  # of a full disk nothing is taken
+            os.unlink(new)  # leave nothing on a full disk
             raise
     os.replace(new, path)
 
 
-# --- no single record ends a run ----------------------------------------------------------------
+# --- unexpected errors --------------------------------------------------------------------------
 # Every tool works on a record inside `guarded`, and writes it with `write_record`: an unexpected exception becomes the
 # record's error. An error of the tool itself (a wrong option, a full disk, a closed pipe) is not caught.
 
@@ -621,7 +621,7 @@ EMPTY: dict[str, object] = {"input": "", "output": "", "trajectory": [], "rawLin
 
 
 def guarded(item: T, work: Callable[[T], R], failed: Callable[[T, Exception], R]) -> R:
-    """Returns the result of the work on an item; if it raises, what `failed` returns for the item and the error."""
+    """Returns the result of the work on an item; after an exception, `failed` of the item and the error."""
     try:
         return work(item)
     except NOT_OF_THE_RECORD:
@@ -631,7 +631,7 @@ def guarded(item: T, work: Callable[[T], R], failed: Callable[[T, Exception], R]
 
 
 def write_record(target: Output, record: Record, console: Console) -> None:
-    """Writes a record; if it cannot be encoded, without the fields that cannot, and with an error that names them."""
+    """Writes a record; leaves out fields that cannot be encoded and adds an error that names them."""
     try:
         target.write(record)
     except NOT_OF_THE_RECORD:

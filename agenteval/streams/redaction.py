@@ -28,9 +28,9 @@ DERIVED = frozenset(
 
 
 class Redactor:
-    """Replaces the secrets of an environment, also where they are escaped or encoded, and what looks like a token.
+    """Replaces the secrets of an environment, even if escaped or encoded, and everything that looks like a token.
 
-    Without an environment (None) it replaces nothing. In a record it looks at the fields that agents and graders write,
+    Without an environment (None) it replaces nothing. In a record it checks the fields that agents and graders write,
     or `everywhere`. Most texts have no secret, and a search for each form is much faster than a regular expression of
     all forms: that one is used only where a form was found.
     """
@@ -45,10 +45,10 @@ class Redactor:
         self._prepare()
 
     def learn(self, text: str, name: str) -> None:
-        """Adds the secrets in a file that logs an agent in, whatever its format."""
+        """Adds the secrets in a file with an agent's login, of any format."""
         with self._learning:
             if self.works and (new := credentials_in(text) - self.secrets.keys()):
-                self.secrets = dict(self.secrets)  # another thread may be using the old one
+                self.secrets = dict(self.secrets)  # a copy, because another thread may be using the old one
                 self._add(new, name)
                 self._prepare()
 
@@ -72,7 +72,7 @@ class Redactor:
         return text
 
     def lines(self, lines: list[str]) -> list[str]:
-        """Returns the lines without secrets, as many as there were: also of a private key that has several lines."""
+        """Returns the lines without secrets, in the same number, also for a private key of several lines."""
         if not self.works or self(text := "\n".join(lines)) == text:
             return lines
         kept, in_key = [], False
@@ -87,7 +87,7 @@ class Redactor:
         text = self(text)
         for secret, name in self.secrets.items():
             if len(secret) > LONGEST_PIECE:
-                continue  # its lines are secrets of their own
+                continue  # its lines are listed as secrets, too
             for size in range(len(secret) - 1, SHORTEST_PIECE - 1, -1):
                 if text.startswith(secret[-size:]):
                     text = f"[redacted:{name}]{text[size:]}"
@@ -96,7 +96,7 @@ class Redactor:
         return text
 
     def split_off_begun(self, text: str) -> tuple[str, str]:
-        """Splits off the end of a text that goes on, if a secret may begin there: only a whole one is found."""
+        """Splits off the end of an unfinished text if a secret may begin there; only whole secrets are found."""
         begun = 0
         for secret in self.secrets:
             for size in range(min(len(secret) - 1, len(text)), begun, -1):
@@ -106,7 +106,7 @@ class Redactor:
         return text[: len(text) - begun], text[len(text) - begun :]
 
     def record(self, record: Record) -> Record:
-        """Returns the record without secrets in derived fields: pieces of output may have been joined there."""
+        """Returns the record without secrets in derived fields, in which pieces of output may have been joined."""
         if self._everywhere or not self.works:
             return self.value(record)  # type: ignore[no-any-return]
         return {name: self.value(value) if name in DERIVED else value for name, value in record.items()}
@@ -138,7 +138,7 @@ class Redactor:
 
 
 def replace_texts(value: Any, replace: Callable[[str], str]) -> Any:
-    """Returns the JSON value with its texts replaced; in a loop, because it may be nested deeper than calls may be."""
+    """Returns the JSON value with its texts replaced; not by recursion, because it may be nested too deeply."""
     top = [value]
     left: list[Any] = [top]
     while left:
@@ -154,7 +154,7 @@ def replace_texts(value: Any, replace: Callable[[str], str]) -> Any:
 
 
 def _without_superstrings(forms: Iterable[str]) -> list[str]:
-    """Returns the forms that contain no other form: a text with any of the others contains one of these."""
+    """Returns the forms that contain no other form; a text with any of the others has one of these, too."""
     kept: list[str] = []
     for form in sorted(forms, key=len):
         if not any(other in form for other in kept):
@@ -162,11 +162,11 @@ def _without_superstrings(forms: Iterable[str]) -> list[str]:
     return kept
 
 
-_RARE = "ZQXJKqVzYWGUHjBxFLONPMDI"  # in what agents print, the rarest first
+_RARE = "ZQXJKqVzYWGUHjBxFLONPMDI"  # in agents' output, the rarest first
 
 
 def _rarest(text: str) -> str:
-    """Returns a character of the text that most other texts lack: to look for it first takes a fifth of the time."""
+    """Returns the rarest character of the text: searching for it first takes a fifth of the time."""
     return min(text, key=lambda char: _RARE.find(char) % 99)
 
 
@@ -176,7 +176,7 @@ def _rarest(text: str) -> str:
 SHORTEST = 8  # a shorter value occurs in too many texts by chance
 LONGEST_WORD = 12  # up to here, a value of letters only is a word, not a secret
 SHORTEST_LINE = 20  # of a secret with several lines: a key, or a file of settings with keys in it
-SHORTEST_TOKEN = 16  # of the name in an address that has no password before its @
+SHORTEST_TOKEN = 16  # of the user name in an address without a password
 
 # The endings of names of variables that hold a secret; an S and a number may follow.
 _KINDS = (
@@ -189,27 +189,27 @@ _WHOLE_ENDINGS = ("_PWD", "_AUTH", "SSHPASS")
 _PLACES = ("_PATH", "_FILE", "_DIR", "_SOCK", "_NAME", "_DOMAIN", "_LIMIT", "_COUNT")
 _DIGITS = "0123456789"
 _SETTINGS = (*_KINDS, "PWD", "ACCOUNTKEY", "ACCOUNT_KEY", "SIGNATURE")
-# The second one finds a password with a / in it, although that should be written as %2F.
+# The second one finds a password with a /, although that should be written as %2F.
 _USERS = (r"://([^\s/?#]*)@", r"://(\S*)@")
 _ASSIGNED = rf"(?i)(?:{'|'.join(_SETTINGS)})\s*=\s*([^\s;&\"']+)"
 
 
-# In a file that logs an agent in, whatever its format: what a name is set to, and long words that are no paths.
+# In a file with an agent's login, of any format: the values of names, and long words that are not paths.
 _SET = r"""([\w-]+)["']?\s*[:=]\s*["']?([^\s"',}]{8,})"""
 _LONG_WORD = r"(?<![\w.~+/@:-])(?=[\w.~+-]*\d)[\w.~+-]{32,}={0,2}(?![\w/])"
 _ALONE = r"\s*([\w.~+/=-]{16,})\s*"
-_LOGINS = frozenset(("access", "refresh"))  # names of tokens besides those that look so
+_LOGINS = frozenset(("access", "refresh"))  # further names of tokens
 
 
 def credentials_in(text: str) -> set[str]:
-    """Returns the secrets in a file that logs an agent in; names of models and addresses are none."""
+    """Returns the secrets in a file with an agent's login; names of models and addresses are not secrets."""
     named = {value for name, value in re.findall(_SET, text) if looks_secret(name) or name.lower() in _LOGINS}
     alone = re.fullmatch(_ALONE, text)
     return {*filter(_is_secret, named), *re.findall(_LONG_WORD, text), *([alone[1]] if alone else ())}
 
 
 def looks_secret(name: str) -> bool:
-    """Returns whether a variable of this name holds a secret, rather than its place or its size."""
+    """Returns whether a variable of this name holds a secret, not a path or a size."""
     name = name.upper()
     words = (word.rstrip(_DIGITS) for word in name.split("_"))
     ends = name.endswith(_WHOLE_ENDINGS) or name.rstrip(_DIGITS).endswith(_ENDINGS)
@@ -247,7 +247,7 @@ def _passwords_in(value: str) -> Iterator[str]:
                 if _is_secret(secret):
                     yield secret
                 elif secret and len(name) + len(secret) >= SHORTEST:
-                    yield f"{name}:{secret}"  # by itself it is too short to be told from other text
+                    yield f"{name}:{secret}"  # alone it is too short to tell from other text
     if "=" in value:
         yield from filter(_is_secret, re.findall(_ASSIGNED, value))
 
@@ -287,7 +287,7 @@ def _in_address(value: bytes) -> Iterator[str]:
 
 
 def _in_base64(value: bytes) -> Iterator[str]:
-    """Yields the value in base64, and the part of it that stays the same wherever it stands in a longer text."""
+    """Yields the value in base64, and the part that is the same at any position in a longer text."""
     forms = [b2a_base64(value, newline=False).decode()]
     for before, cut in ((0, 0), (1, 2), (2, 3)):  # bytes before it in a group of three, and digits that those change
         whole = (before + len(value)) * 8 // 6
@@ -317,7 +317,7 @@ PATTERNS = {
     "BEARER_TOKEN": r"(?:(?<=bearer )|(?<=Bearer )|(?<=BEARER ))[A-Za-z0-9._~+/-]{16,}=*",
     "PASSWORD": r"(?<=://)(?!\[redacted:)[^\s/@:\"'\\]*:(?!\[redacted:)[^\s/@\"'\\]{3,}(?=@)",
 }
-# A text that matches a pattern has one of these characters, and matches the expression beside it. To look for a
+# A text that matches a pattern has one of these characters and matches the expression beside it. Searching for a
 # character takes a tenth of the time of an expression that begins with one, a hundredth of that of any other.
 _SIGNS = {
     "-": r"-(?<=(?:EY|sk|at|x[abeoprs]|pi)-)(?:(?<=PRIVATE KEY-)----"  # first what most dashes do not have before them

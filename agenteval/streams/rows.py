@@ -1,7 +1,7 @@
 """Reads rows from lines of results or trials, and the groups that a row belongs to (--by, --cluster-by).
 
-A line is decoded straight into the row that was asked for. Only a line that does not fit is decoded as a whole: it may
-have a field of the user's own that is called like one of the other kind of record, or else it says what is wrong.
+A line is decoded directly into the type of row that was asked for. Only a line that does not fit is decoded as a whole:
+it may have a field of the user's with the name of a field of the other kind of record, or it is invalid.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ def _decoder(depth: type[R]) -> Callable[[bytes], R]:
 
 
 def parse_row(line: bytes, depth: type[R], *, keys: Sequence[str] = (), answered: bool = True) -> R:
-    """The row of a line; BadRecord says what is wrong with it.
+    """Returns the row of a line; raises BadRecord if it is invalid.
 
     `keys` are those by which rows are grouped: such a field at the top level becomes part of the metadata.
     Unless `answered` is False, a result must have an `output`.
@@ -52,14 +52,14 @@ def parse_row(line: bytes, depth: type[R], *, keys: Sequence[str] = (), answered
 
 
 def row_of(record: Record, depth: type[R], *, answered: bool = True) -> R:
-    """The row of a record that is already decoded; BadRecord says what is wrong with it."""
+    """Returns the row of a decoded record; raises BadRecord if it is invalid."""
     row = check(fields_of_kind(record), depth)
     _require_answer(row, answered)
     return row
 
 
 def result_of(record: Record, depth: type[R]) -> tuple[R, Attempt]:
-    """The row of a decoded result and its only attempt; BadRecord if it is not a result."""
+    """Returns the row of a decoded result and its only attempt; raises BadRecord if it is not a result."""
     row = row_of(record, depth)
     if row.is_trials:
         raise BadRecord('"output" is missing: a result is expected here, not trials')
@@ -71,14 +71,12 @@ def _require_answer(row: Row, answered: bool) -> None:
         raise BadRecord('"output" is missing')
 
 
-def read_rows(
-    source: Source, depth: type[R], refusals: Refusals, *, keys: Sequence[str] = (), answered: bool = True
-) -> Iterator[R]:
+def read_rows(source: Source, depth: type[R], refusals: Refusals, *, keys: Sequence[str] = ()) -> Iterator[R]:
     """Yields the row of each line; a line that is neither a result nor a record of trials is refused."""
     for batch in source.lines():
         for number, line in batch:
             try:
-                row = parse_row(line, depth, keys=keys, answered=answered)
+                row = parse_row(line, depth, keys=keys)
             except BadRecord as error:
                 refuse(source, number, line, error, refusals)
             else:
@@ -89,9 +87,9 @@ def read_rows(
 
 
 def value_at(metadata: Mapping[str, Any] | None, key: str) -> Any:
-    """The value of a key of the metadata, None if there is none: the one way in which such a key is read.
+    """Returns the value of a key of the metadata, None if it is missing; every such key is read by this function.
 
-    `metadata.category` and `category` are the same key; dots reach into objects, unless a key with dots is there.
+    `metadata.category` and `category` are the same key; dots reach into objects, unless there is a key with dots.
     """
     key = key.removeprefix("metadata.")
     value: Any = metadata or {}
@@ -103,21 +101,21 @@ def value_at(metadata: Mapping[str, Any] | None, key: str) -> Any:
 
 
 def key_parts(key: str) -> list[str]:
-    """The keys that --by names: one, or several with a comma between them."""
+    """Returns the keys that --by names, separated by commas."""
     return [part for part in key.split(",") if part] or [key]
 
 
 def grouped_metadata(record: Record, key: str) -> Record:
-    """The metadata of a decoded record, with fields at the top level that the key names if the metadata lacks them."""
+    """Returns the metadata of a decoded record, with top-level fields that the key names if the metadata lacks them."""
     metadata = record.get("metadata") or {}
     names = [name for name in map(_first_name, key_parts(key)) if name not in metadata and name in record]
     return {**{name: record[name] for name in names}, **metadata} if names else metadata
 
 
 def groups_at(metadata: Mapping[str, Any] | None, key: str) -> list[str]:
-    """The groups that a record belongs to by that key, each once: one, or all that a list names; may be empty.
+    """Returns the distinct groups of a record by that key: one, or all in a list; may be empty.
 
-    By several keys they are crossed; a record that has only some of them is in (none) by the others.
+    With several keys the groups are crossed; a record without some of the keys is in (none) for these.
     """
     parts = key_parts(key)
     if len(parts) == 1:
@@ -135,7 +133,7 @@ def _groups_at(metadata: Mapping[str, Any] | None, key: str) -> list[str]:
 
 
 class KeyUse:
-    """Whether any record has each key of --by; if none has, the keys that there are, for the message."""
+    """Notes which keys of --by any record has, and the keys that exist, for a message."""
 
     def __init__(self, option: str, key: str) -> None:
         self.option, self.key = option, key
@@ -143,14 +141,14 @@ class KeyUse:
         self._names: dict[str, None] = {}
 
     def add(self, metadata: Mapping[str, Any] | None) -> None:
-        """Looks at the metadata of a record."""
+        """Adds the metadata of a record."""
         self._records += 1
         self._missing = [part for part in self._missing if not groups_at(metadata, part)]
         if self._missing and metadata and len(self._names) < MOST_NAMES:
             self._names |= dict.fromkeys(name for name in metadata if name not in RUN_METADATA)
 
     def complaint(self) -> str | None:
-        """Says which key to give instead, if there are records and none of them has this one; else None."""
+        """Returns which key to use instead if there are records and none of them has this one; else None."""
         if not self._missing or not self._records:
             return None
         key = self._missing[0]
@@ -166,7 +164,9 @@ def _add_to_metadata(row: Row, line: bytes, key: str) -> None:
     if value_at(row.metadata, key) is not None:
         return
     name = _first_name(key)
-    with suppress(msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):  # an odd line, with a huge number
+    with suppress(
+        msgspec.DecodeError, ValueError, ArithmeticError, RecursionError
+    ):  # such as a line with a huge number
         if (found := _top_level(line).get(name)) is not None:
             row.metadata = {name: msgspec.json.decode(found), **(row.metadata or {})}
 

@@ -1,8 +1,8 @@
 """The input of a tool: lines and records from a file or stdin, as they arrive.
 
-A Source reads chunks and splits them into lines; what has arrived is passed on at once. The read_ functions decode and
-check the lines, and report those that are refused; if the first line shows that the whole file is of another kind, that
-is said once, with the tool that reads it.
+A Source reads chunks and splits them into lines, which it passes on at once. The read_ functions decode and check the
+lines, and report those that are refused; if the first line shows that the whole file is of another kind, they report
+that once, with the tool that reads it.
 """
 
 import os
@@ -39,7 +39,7 @@ class Source:
     """A file or stdin, as batches of numbered lines."""
 
     def __init__(self, path: str | None, *, max_line: int = LONGEST_LINE, opened: int | None = None) -> None:
-        """Opens the file, or stdin; the descriptor of an `opened` file takes its place if it is given."""
+        """Opens the file, or stdin; reads the descriptor `opened` instead if it is given."""
         self.path = None if path in (None, "-") else path
         self.name = self.path or ("stdin" if opened is None else "the command line")
         try:
@@ -69,7 +69,7 @@ class Source:
     def lines(self) -> Iterator[list[tuple[int, bytes]]]:
         """Yields lists of (line number, line) without blank lines: the lines that one read completed.
 
-        In place of a line that is too long there is LONG_LINE, which decode() refuses.
+        LONG_LINE replaces a line that is too long; decode() refuses it.
         """
         number = size = 0
         begun: list[bytes] = []  # the pieces of a line that has not ended yet
@@ -94,7 +94,7 @@ class Source:
                 raise UserError(f"{self.name}:{number + 1}: the line has more than {LONGEST_LINE:,} bytes")
 
     def first_text(self) -> bytes:
-        """Returns the first line that is not blank, which lines() yields all the same; b"" if there is none."""
+        """Returns the first line that is not blank, which lines() still yields; b"" if there is none."""
         while not (line := b"".join(self._ahead).lstrip().partition(b"\n"))[1]:
             self._ahead.append(self._chunk())
             if not self._ahead[-1]:
@@ -102,7 +102,7 @@ class Source:
         return line[0]
 
     def rewind(self) -> None:
-        """Goes back to the first line: of a regular file, or where a redirected stdin was at the start."""
+        """Returns to the first line of a regular file, or to the original position of a redirected stdin."""
         os.lseek(self.fd, self._start, os.SEEK_SET)
         self._ahead.clear()
 
@@ -143,7 +143,7 @@ def text_lines(source: Source) -> Iterator[str]:
 
 
 def refuse(source: Source, number: int, line: bytes, error: BadRecord, refusals: Refusals) -> None:
-    """Reports a line that is refused; UserError if it is the first one and the file is of another kind."""
+    """Reports a refused line; raises UserError if it is the first one and the file is of another kind."""
     if number == source.first_line and (found := other_kind(line, str(error), source.name)):
         raise UserError(f"{source.name}: {found}")
     refusals.refuse(f"{source.name}:{number}", str(error))
@@ -178,7 +178,7 @@ def read_records(source: Source, kind: type[T], refusals: Refusals) -> Iterator[
 
 
 def read_checked(source: Source, accept: Callable[[Record], R], refusals: Refusals) -> Iterator[tuple[Record, R]]:
-    """Yields every record with what `accept` returns for it; a record for which it raises BadRecord is refused."""
+    """Yields every record with what `accept` returns for it; refuses a record for which it raises BadRecord."""
     for number, line in chain.from_iterable(source.lines()):
         try:
             record = decode_record(line)
@@ -213,7 +213,7 @@ OF_ANOTHER_KIND = f"{MISSING}|not JSON|not UTF-8|a record must be a JSON object"
 
 
 def other_kind(line: bytes, why: str, name: str) -> str | None:
-    """Returns what a file holds, from its first line and why that was refused; None if it may be of the right kind."""
+    """Returns the kind of a file, by its first line and why it was refused; None if it may be of the right kind."""
     if not re.match(OF_ANOTHER_KIND, why):
         return None
     text = line.strip()
@@ -259,7 +259,7 @@ def opened(path: str, max_line: int = LONGEST_LINE) -> Iterator[Source]:
 
 
 def read_objects(path: str, refusals: Refusals) -> Iterator[dict[str, Any]]:
-    """Yields the objects of a file: one a line, or one that is the whole file; other lines are refused."""
+    """Yields the objects of a file: one per line, or one that is the whole file; refuses other lines."""
     with opened(path, refusals.max_line) as source:
         batches = source.lines()
         first = next(batches, [])
@@ -291,12 +291,12 @@ def _objects(batch: list[tuple[int, bytes]], name: str, refusals: Refusals) -> I
 
 
 def _goes_on(line: bytes) -> bool:
-    """Returns whether a line is the beginning of JSON that is spread over lines."""
+    """Returns whether a line is the beginning of a JSON value that spans lines."""
     return line.rstrip().endswith((b"{", b"[", b",")) and line.lstrip().startswith((b"{", b"["))
 
 
 def _document(lines: list[tuple[int, bytes]]) -> dict[str, Any] | None:
-    """Returns the JSON object that all lines together make, a list as its `items`; None if they are not JSON."""
+    """Returns the JSON object that all lines form, with a list as its `items`; None if they are not JSON."""
     with suppress(BadRecord):
         value = decode(b"\n".join(line for _, line in lines))
         return value if type(value) is dict else {"items": value}

@@ -11,14 +11,14 @@ from agenteval.streams.files import PIECE
 
 
 class Spool:
-    """Bytes that are kept until the input has ended, on disk: memory does not grow with the number of records."""
+    """Bytes that are kept on disk until the input has ended, so that memory does not grow with the records."""
 
     def __init__(self) -> None:
         with _explained():
-            self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it is read after it was written
+            self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it stays open to be read
 
     def keep(self, data: bytes) -> None:
-        """Keeps these bytes after those that came before."""
+        """Appends bytes."""
         with _explained():
             self.file.write(data)
 
@@ -29,7 +29,7 @@ class Spool:
         return self.file
 
     def pieces(self) -> Iterator[bytes]:
-        """Yields what was kept, in pieces of any length."""
+        """Yields the bytes in pieces of any length."""
         file = self.rewind()
         return iter(lambda: file.read(PIECE), b"")
 

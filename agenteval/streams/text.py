@@ -13,11 +13,11 @@ GAP = "  "
 NO_TERMINAL = 100  # columns of a table that goes to a file or a pipe
 MOST_DIGITS = 20  # of a count, a size or a time: 64 bits have no more
 
-# Bidi controls: they reorder what stands beside them.
+# Bidi controls: they reorder the text beside them.
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-# C0 without tab and line ends, DEL, and C1, which some terminals take for escape sequences.
+# C0 without tab and line ends, DEL, and C1, which some terminals interpret as escape sequences.
 _CONTROLS = f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{_BIDI}]"
-# The same and carriage returns that end no line, but not the escape sequences for colours, which are ours.
+# The same and carriage returns within a line, but not the escape sequences for colours, which are ours.
 _ON_TERMINAL = f"\x1b(?!\\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f{_BIDI}]"
 # Invisible characters that reorder a line (bidi overrides) or join their neighbours (emoji sequences, variation
 # selectors): terminals differ in how wide they draw them.
@@ -25,9 +25,9 @@ _INVISIBLE = "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\
 
 
 def visible(text: str) -> str:
-    """The text with each control character replaced by its picture (␀, ␛, …), but for tabs and line ends.
+    """The text with each control character except tabs and line ends replaced by its picture (␀, ␛, …).
 
-    Those that change the direction of writing become U+FFFD.
+    Characters that change the direction of writing become U+FFFD.
     """
     return text if text.isprintable() else re.sub(_CONTROLS, _picture, text)
 
@@ -38,7 +38,7 @@ def visible_bytes(text: str) -> bytes:
 
 
 def for_terminal(text: str) -> str:
-    """The same for all that goes to a terminal, where only colours are left: the one way out for text of others."""
+    """The same for a terminal, with colours; all text of others must pass through this function."""
     return text if text.isprintable() else re.sub(_ON_TERMINAL, _picture, text)
 
 
@@ -48,7 +48,7 @@ def _picture(found: re.Match[str]) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """About the first `limit` characters on one line, without anything that could move the cursor."""
+    """About the first `limit` characters, on one line and without control characters."""
     start = text.lstrip()[: 2 * limit + 64]  # an output may be megabytes long
     return visible(re.sub(_INVISIBLE, "", " ".join(start.split())))
 
@@ -80,7 +80,7 @@ def _columns(char: str) -> int:
 
 
 def clip(text: str, columns: int) -> str:
-    """The text in at most that many columns, with … where something is left out."""
+    """The text in at most that many columns, with … in place of what is left out."""
     if len(text) * 2 <= columns or width(text) <= columns:
         return text
     used = 0
@@ -92,12 +92,12 @@ def clip(text: str, columns: int) -> str:
 
 
 def pad(text: str, columns: int) -> str:
-    """The text, filled up with spaces on the right."""
+    """The text, padded with spaces on the right."""
     return text + " " * (columns - width(text))
 
 
 def in_columns(cells: Sequence[str], sizes: Sequence[int], right: Collection[int] = ()) -> str:
-    """One line of a table: each cell cut or filled to its size, those in `right` aligned to the right.
+    """One line of a table: each cell cut or padded to its size, those in `right` aligned to the right.
 
     A column of size 0 is left out; the line has no spaces at its end.
     """
@@ -153,7 +153,7 @@ UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}  # ms before s: both e
 
 
 def preview(text: str, limit: int) -> str:
-    """The first `limit` characters, and ... where there are more."""
+    """The first `limit` characters, and ... if there are more."""
     return text[:limit] + "..." if len(text) > limit else text
 
 

@@ -1,7 +1,6 @@
 """ae-grader-checks: does the answer pass the checks in its prompt?"""
 
 import os
-from collections.abc import Sequence
 from functools import cache
 
 import click
@@ -18,7 +17,7 @@ from agenteval.cli.sandbox_options import sandbox_of_graders, sandbox_options
 from agenteval.cli.tool import OF_GRADING, tool
 from agenteval.errors import BadRecord
 from agenteval.grading.offline_judge import judge as judge_by_rules
-from agenteval.grading.prompt_checks import Opinion, grade_checks
+from agenteval.grading.prompt_checks import grade_checks
 from agenteval.grading.rubrics import RubricJudge
 from agenteval.grading.serve import DEFAULT_MODEL, MODEL_VARIABLE, answer_all
 from agenteval.models.chat import Model, ModelError
@@ -100,10 +99,10 @@ def main(
         except ModelError as error:
             raise BadRecord(f"{error} (--offline judges by rules, without a key)") from None
 
-    def ask(record: Record, rubrics: Sequence[str]) -> tuple[Sequence[Opinion], Record]:
-        return judge()(record, rubrics)
+    def grade(record: Record) -> Record:
+        return grade_checks(record, processes, lambda *asked: judge()(*asked), wall)
 
     try:
-        return answer_all(lambda record: grade_checks(record, processes, ask, wall), path, output, ahead=concurrency)
+        return answer_all(grade, path, output, ahead=concurrency)
     finally:
         processes.close()

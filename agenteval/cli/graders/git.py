@@ -77,7 +77,7 @@ def main(
     if sandbox is not None and command is None:
         raise UserError("--sandbox needs --command, to run in the sandbox")
     wall = sandbox_of_graders(sandbox, sandbox_net, sandbox_image, sandbox_read)
-    forget_repository(os.environ)  # of a hook that we may run in
+    forget_repository(os.environ)  # if we run in one of its hooks
     processes = ProcessSupervisor()
     try:
         return answer_all(

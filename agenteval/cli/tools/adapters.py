@@ -18,7 +18,7 @@ TITLES = ("ADAPTER", "TRAJECTORY", "TESTED WITH", "WHAT IT IS")
 
 
 class AdapterEntry(msgspec.Struct, rename="camel"):
-    """The entry of one adapter; `kind` is the trajectoryRichness of what it reads."""
+    """The entry of one adapter; `kind` is the trajectoryRichness of its results."""
 
     name: str
     kind: str
@@ -62,7 +62,7 @@ def entries() -> list[AdapterEntry]:
 
 
 def entry_of(name: str) -> AdapterEntry:
-    """Returns the entry of one adapter; UserError if there is none."""
+    """Returns the entry of one adapter; raises UserError if it does not exist."""
     config = parse_headless(schema_file(name), name)
     types = ["message", *(event.emit_as for event in config.output_events or [])]
     kind = richness_of("full" if config.output_mode == "passthrough" else None, types)
@@ -87,13 +87,13 @@ def listing(in_terminal: bool) -> bytes:
 
 
 def tried_on(entry: AdapterEntry) -> str:
-    """Returns the program and its version, without the owner of the package; the number of programs, if several."""
+    """Returns the tested program and its version, without the package's owner; their number if there are several."""
     tried = (entry.proven_on or "-").split(", ")
     return tried[0].rpartition("/")[2] if len(tried) == 1 else f"{len(tried)} programs"
 
 
 def aim_of(entry: AdapterEntry) -> str:
-    """Returns what it is, without the name, which is shown beside it."""
+    """Returns the summary without the name, which is shown beside it."""
     return summary_of(entry).removeprefix(f"{entry.name}: ").removeprefix(f"{entry.name}, ")
 
 
@@ -104,7 +104,7 @@ def _aligned(rows: list[tuple[str, str, str, str]], widest: int) -> Iterator[str
 
 
 def schema_file(name: str) -> bytes:
-    """Returns the file of one adapter; UserError with similar names if there is none."""
+    """Returns the file of one adapter; raises UserError with similar names if it does not exist."""
     if name not in bundled_adapters():
         raise UserError(f'no adapter is named "{name}"; {nearest(name, bundled_adapters())}')
     with open(bundled_path(name), "rb") as file:

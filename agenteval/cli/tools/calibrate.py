@@ -65,18 +65,18 @@ def read_document(source: Source, target: Output, console: Console) -> int:
     return FAILED if console.refused else OK
 
 
-# --- making one ---------------------------------------------------------------------------------
+# --- making a document --------------------------------------------------------------------------
 
 
 def go_through(calibration: Calibration, source: Source, target: Output, console: Console, **graders: Any) -> None:
-    """Selects the records and collects the verdicts on them; `graders` are the options of a second grader."""
+    """Selects the records and collects their verdicts; `graders` are the options of a second grader."""
     console.begin(None, "records")
     if not graders["grader"]:
         for item in calibration.candidates(source, console, console.advance):
             calibration.settle(item)
         console.finish()
         return
-    run = GraderRun(target, console, **graders, grade_failed=True)  # failed ones are left out
+    run = GraderRun(target, console, **graders, grade_failed=True)  # failed agents are left out already
     waiting: deque[Item] = deque()
 
     def picked(_limit: int) -> Iterator[list[Record]]:
@@ -91,7 +91,7 @@ def go_through(calibration: Calibration, source: Source, target: Output, console
 
 
 def report_omissions(calibration: Calibration, report: CalibrationReport, console: Console) -> None:
-    """Reports what the figures leave out, a line each."""
+    """Reports what the figures leave out, one line for each reason."""
     counts = report.records
     if counts.total and not (counts.passed or counts.failed):
         console.say(f"none of the {counts.total} records has a verdict: grade them first, with ae-grade")
@@ -141,7 +141,7 @@ def keep_ticks(path: str | None, labels: Labels | None) -> None:
             return
         found = [review.label for review in read_reviews(lines) if review.label is not None]
     except UserError:
-        return  # not one of our documents
+        return  # not a document of ours
     known: Mapping[str, Label] = labels or {}
     lost = [
         label
@@ -165,7 +165,7 @@ def keep_ticks(path: str | None, labels: Labels | None) -> None:
 @count_option("-s", "--sample", least=0, help=f"Number of records to sample.  [default: {SAMPLE}]")
 @seed_option("draw")
 @click.option("--all", "everything", is_flag=True, help="Also sample records that passed, not only those that did not.")
-@grader_option(required=False)
+@grader_option
 @grader_options
 @verdict_options()
 @click.option("--labels", metavar="FILE", help="A person's verdicts, as JSONL with id and pass.")

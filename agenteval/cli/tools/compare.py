@@ -39,7 +39,7 @@ from agenteval.wire.comparison import StrategyName
 NAME = "ae-compare"
 EXIT_1 = "finished, but some lines were refused, graders erred, or the gate (--fail-if-worse, --require-proof) failed"
 FORMS = ReportForms("comparison")
-BRIEF = ("table", "svg")  # have no categories, and not who won which prompt
+BRIEF = ("table", "svg")  # show no categories, and not which run won which prompt
 ITERATIONS = 1000
 FEWEST_ITERATIONS = 100
 CHANGED_SHOWN = 5
@@ -49,7 +49,7 @@ CHANGED_SHOWN = 5
 
 
 def read_weights(environment: Mapping[str, str], defaults: Mapping[str, float]) -> dict[str, float]:
-    """The weight of each term: COMPARE_ and its name in the environment, else the default."""
+    """Returns the weight of each term, from COMPARE_TERM in the environment, else the default."""
     names = {term: f"COMPARE_{term.upper()}" for term in defaults}
     weights = {term: _weight(environment, name, defaults[term]) for term, name in names.items()}
     if not sum(weights.values()) > 0:
@@ -66,7 +66,7 @@ def _weight(environment: Mapping[str, str], name: str, default: float) -> float:
 
 
 def read_iterations(environment: Mapping[str, str]) -> int:
-    """How many resamples COMPARE_BOOTSTRAP_ITERATIONS asks for."""
+    """Returns the number of resamples in COMPARE_BOOTSTRAP_ITERATIONS, else the default."""
     text = environment.get("COMPARE_BOOTSTRAP_ITERATIONS") or str(ITERATIONS)
     number = whole_number(text)
     if number is None or number < FEWEST_ITERATIONS:
@@ -77,7 +77,7 @@ def read_iterations(environment: Mapping[str, str]) -> int:
 
 
 def parse_measure(text: str) -> str:
-    """The measure that decides, as --on names it; ValueError says which there are."""
+    """Returns the measure of --on; raises ValueError, which lists the measures, for anything else."""
     exponent = text.removeprefix("pass^")
     if text in ("passes", "score") or (exponent != text and (exponent == "K" or whole_number(exponent))):
         return text
@@ -96,7 +96,7 @@ def refuse_idle(idle: Mapping[str, str]) -> None:
 def read_settings(
     strategy: StrategyName, comparison: Comparison, environment: Mapping[str, str], seed: int
 ) -> CompareSettings:
-    """The settings of the strategy; variables that it does not use are not read, so they cannot be wrong."""
+    """Returns the settings of the strategy; variables that it does not use are not read, so they may be invalid."""
     if strategy == "weighted":
         return CompareSettings(strategy, weights=read_weights(environment, comparison.default_weights))
     if strategy == "statistical":
@@ -105,7 +105,7 @@ def read_settings(
 
 
 def choose_strategy(strategy: StrategyName | None, grader: str | None, one_order: bool) -> StrategyName:
-    """The strategy asked for; custom if there is only a grader."""
+    """Returns the strategy that was asked for; custom if only a grader is given."""
     if strategy == "custom" and not grader:
         raise UserError("--strategy custom needs a comparison grader: -g GRADER")
     if one_order and not grader:
@@ -116,7 +116,7 @@ def choose_strategy(strategy: StrategyName | None, grader: str | None, one_order
 
 
 def chosen_pair(files: Sequence[tuple[str, str]], pair: tuple[str, str]) -> list[tuple[str, str]]:
-    """The two runs that --pair names by label or path, in its order."""
+    """Returns the two runs that --pair names by label or path, in its order."""
     found = []
     for asked in pair:
         run = next((one for one in files if one[0] == asked), None) or next(
@@ -134,7 +134,7 @@ def chosen_pair(files: Sequence[tuple[str, str]], pair: tuple[str, str]) -> list
 
 
 def page_wishes(runs: Sequence[RunRows], sources: Sequence[RunSource], by: str, console: Console) -> dict[str, Any]:
-    """What a page needs besides the report: the records, read again when they are written."""
+    """Returns what a page needs besides the report: the records, which are read again when they are written."""
     from agenteval.reports.comparison.html import prompt_lines
 
     source = ", ".join(source.name for source in sources)

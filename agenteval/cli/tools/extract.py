@@ -90,7 +90,7 @@ def main(
 def write_results(
     records: Iterable[Record], adapter: Adapter, fit: SchemaFit, target: Output, console: Console, *, keep_raw: bool
 ) -> None:
-    """Writes the result of each record, and notices whether the schema takes anything from them."""
+    """Writes the result of each record, and notes whether the schema matches anything in them."""
 
     def failed(raw: Record, error: Exception) -> Record:
         return failed_result(raw, adapter, console.fault(raw["id"], error))
@@ -106,11 +106,11 @@ def write_results(
 def write_explanations(
     records: Iterable[Record], config: HeadlessAdapter, schema: str, target: Output, console: Console
 ) -> None:
-    """Writes what each rule takes from the lines of each record, then what the schema never used."""
+    """Writes what each rule reads from the lines of each record, then the rules that were never used."""
     explainer = Explainer(config, schema)
 
     def show(lines: Iterator[str]) -> None:
-        """Writes lines as they come, many at a time, without secrets and control characters."""
+        """Writes lines as they arrive, many at a time, without secrets and control characters."""
         while some := list(islice(lines, 1000)):
             target.write_bytes("".join(f"{visible(console.redact(line))}\n" for line in some).encode())
 

@@ -48,7 +48,7 @@ READ_BY = {
 
 
 def parse_statuses(text: str) -> frozenset[str]:
-    """The statuses that --status names; ValueError says which there are."""
+    """Returns the statuses of --status; raises ValueError, which lists the statuses, for an unknown one."""
     names = frozenset(text.split(","))
     if unknown := sorted(names - {*STATUSES}):
         raise ValueError(f"{unknown[0]!r} is not a status; choose from {', '.join(STATUSES)}")

@@ -63,7 +63,7 @@ EXIT_1 = "a condition is not met, a figure is unknown, too few records are grade
 
 
 def parse_condition(text: str) -> tuple[str, float]:
-    """NAME=VALUE as the name of a figure and a limit; ValueError says what is wrong with it."""
+    """Parses NAME=VALUE into the name of a figure and a limit; raises ValueError if it is invalid."""
     name, equals, value = text.partition("=")
     if not is_known(name):
         raise ValueError(unknown_figure(name, equals + value))
@@ -81,7 +81,7 @@ def parse_condition(text: str) -> tuple[str, float]:
 
 
 def unknown_figure(name: str, rest: str) -> str:
-    """What to write in place of a name that no figure has."""
+    """Returns the message about an unknown figure, with the name that was probably meant."""
     if old := OLD_NAME.fullmatch(name):
         return f"there is no figure {name!r}: write pass{'@' if old[1] == 'At' else '^'}{old[2]}{rest}"
     return f"there is no figure {name!r}; {nearest(name, NAMES)}"
@@ -95,7 +95,7 @@ CONDITION = Parsed("condition", parse_condition)
 
 
 def read_figures(source: Source, console: Console, use: KeyUse | None) -> tuple[RunFigures, dict[str, RunFigures]]:
-    """The figures of the whole file and, if wanted, of each category; none if no record has the key."""
+    """Returns the figures of the whole file and, with `use`, of each category; {} if no record has the key."""
     whole, groups = RunFigures(), dict[str, RunFigures]()
     seen, repeated = set[int](), list[str]()
     for row in read_rows(source, Row, console, keys=[use.key] if use else []):
@@ -116,7 +116,7 @@ def read_figures(source: Source, console: Console, use: KeyUse | None) -> tuple[
 
 
 def append_summary(path: str, text: str) -> None:
-    """Adds the markdown to a file, as GitHub wants its job summaries; makes the file, and its directories."""
+    """Appends the markdown to a file, as GitHub's job summaries need; creates the file and its directories."""
     try:
         make_directories(path)
         with os.fdopen(open_to_append(path), "wb") as file:
@@ -129,7 +129,7 @@ def append_summary(path: str, text: str) -> None:
 
 
 def amount(name: str, value: float, digits: int = DIGITS) -> str:
-    """The value of a figure in its unit, with so many significant digits."""
+    """Returns the value of a figure in its unit, with that many significant digits."""
     if name == COST_NAME:
         return f"${significant(value, digits)}"
     if name not in TIMES:
@@ -140,7 +140,7 @@ def amount(name: str, value: float, digits: int = DIGITS) -> str:
 
 
 def value_text(checked: Checked) -> str:
-    """The figure of a condition, with so many digits that it differs from its limit where the two differ."""
+    """Returns the figure of a condition, with enough digits to differ from its limit if the two differ."""
     name, limit, value = checked.condition.name, checked.condition.limit, checked.figure.value
     if value is None:
         return UNKNOWN
@@ -150,23 +150,23 @@ def value_text(checked: Checked) -> str:
 
 
 def as_given(name: str, limit: float) -> str:
-    """A limit with all of its digits, in the unit of its figure."""
+    """Returns a limit with all of its digits, in the unit of its figure."""
     in_minutes = name in TIMES and 60_000 <= limit < 3_600_000 and limit % 1000 == 0
     return amount(name, limit, DIGITS if in_minutes else MOST_DIGITS)
 
 
 def limit_text(condition: Threshold) -> str:
-    """The limit of a condition as the user gave it, in the unit of its figure."""
+    """Returns the limit of a condition as the user gave it, in the unit of its figure."""
     return f"{'≥' if condition.least else '≤'} {as_given(condition.name, condition.limit)}"
 
 
 def interval_text(checked: Checked) -> str:
-    """The interval of a figure, low to high; empty if it has none."""
+    """Returns the interval of a figure, low to high; "" if it has none."""
     return " to ".join(amount(checked.condition.name, end) for end in checked.figure.interval or ())
 
 
 def lines(checked: Checked, context: ReportContext) -> list[str]:
-    """One condition: on one line or, on a narrow terminal, on several."""
+    """Returns a condition as one line or, on a narrow terminal, several."""
     figure, condition = checked.figure, checked.condition
     group = f"[{one_line(checked.group, NAME_SHOWN)[:NAME_SHOWN]}] " if checked.group else ""
     word = PASS if checked.holds else FAIL
@@ -186,7 +186,7 @@ def lines(checked: Checked, context: ReportContext) -> list[str]:
 
 
 def job_summary(run: RunFigures, checks: Sequence[Checked], title: str, passed: bool) -> str:
-    """The outcome as markdown, for the summary of a CI job."""
+    """Returns the outcome as markdown, for the summary of a CI job."""
     rows = [
         [
             "✅" if found.holds else "❌",

@@ -34,7 +34,7 @@ from agenteval.wire.records import Record
 
 
 def label_rules(labels: str, path: str | None, resume: bool, console: Console) -> LabelRules:
-    """The labels of a file, as what decides over verdicts."""
+    """Returns the rules that apply the labels of a file."""
     if resume:
         raise UserError(
             "--labels would change records that --resume keeps: grade first, then run ae-grade GRADED --labels FILE"
@@ -45,7 +45,7 @@ def label_rules(labels: str, path: str | None, resume: bool, console: Console) -
 
 
 def apply_labels(rules: LabelRules, source: Source, target: Output, console: Console) -> int:
-    """Writes the records with the verdicts that they have, where no label decides; returns the exit code."""
+    """Writes the records with the labels applied and their other verdicts unchanged; returns the exit code."""
     target.open()
     console.begin(None, "records")
     for batch in read_batches(source, check_gradable, console, 1):
@@ -61,7 +61,7 @@ def apply_labels(rules: LabelRules, source: Source, target: Output, console: Con
 
 @tool("ae-grade", exit_status=OF_GRADING)
 @input_argument("RESULTS")
-@grader_option(required=False)
+@grader_option
 @grader_options
 @verdict_options()
 @grade_failed_option
@@ -117,7 +117,7 @@ def main(
     run = GraderRun(target, console, **graders, debug=debug)
     earlier = None
     if resume:
-        target.resumed = False  # what is replaced is found by GradedRecords
+        target.resumed = False  # GradedRecords finds what is replaced
         earlier = GradedRecords(target, run.graders.digests, run.redact, merges=run.graders.keep_each)
     console.begin(None, "records")
 
@@ -134,7 +134,7 @@ def main(
         raise
     try:
         target.close()
-    except CannotGoOn:  # it was removed, for example, and is another file now
+    except CannotGoOn:  # for example, it was removed and is another file now
         if earlier and earlier.is_intact():
             earlier.finish()
         raise

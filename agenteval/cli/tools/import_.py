@@ -28,7 +28,7 @@ from agenteval.wire.records import Record
 
 
 def parse_date(text: str) -> float:
-    """Returns a date, or a date and time, of the local time zone unless it names one, as milliseconds since 1970."""
+    """Returns a date, with or without a time and time zone (default: local), as milliseconds since 1970."""
     try:
         return datetime.fromisoformat(text).astimezone().timestamp() * 1000
     except (ValueError, OverflowError):
@@ -125,7 +125,7 @@ def results(format_: str, paths: list[str], console: Console) -> Iterator[Record
 
 
 def is_wanted(record: Record, since: float | None, folder: str | None, min_turns: int) -> bool:
-    """Returns whether a session passes the filters; a filter on the time or cwd excludes sessions that have none."""
+    """Returns whether a session passes the filters; a filter on the time or cwd excludes sessions without one."""
     if since is not None and (record.get("timing") or {}).get("end", 0) < since:
         return False
     if folder is not None:
@@ -136,8 +136,8 @@ def is_wanted(record: Record, since: float | None, folder: str | None, min_turns
 
 
 def with_unique_ids(records: Iterable[Record], console: Console) -> Iterator[Record]:
-    """Yields the records; an id that was there already gets a number, and a message says so."""
-    seen: dict[str, int] = {}  # id → the last number that it got
+    """Yields the records; adds a number to a repeated id, and reports it."""
+    seen: dict[str, int] = {}  # id → the last number added to it
     for record in records:
         ident = record["id"]
         while record["id"] in seen:

@@ -21,7 +21,7 @@ MOST_PILOTS = 2
 
 
 def pilot_run(source: Source, pilot: Pilot) -> PilotRun:
-    """Returns a pilot as the plan shows it; raises UserError if nothing in it is graded."""
+    """Returns a pilot's entry in the plan; raises UserError if nothing in it is graded."""
     if not pilot:
         raise UserError(f"{source.name}: no record is graded; grade them with ae-grade, or give --pass-rate")
     trials = sum(prompt.trials for prompt in pilot.values())

@@ -37,8 +37,8 @@ from agenteval.streams.source import Source
 from agenteval.wire.records import RUN_ID_VARIABLE, Record
 
 SLOT_CPUS = 0.01  # agents wait for their provider most of the time
-LARGEST_WINDOW = 64  # agents that one worker has under way
-OF_NODES = f"/var/tmp/agenteval-{os.getuid()}"  # below it each run has its workspaces on a node
+LARGEST_WINDOW = 64  # agents that one worker runs at the same time
+OF_NODES = f"/var/tmp/agenteval-{os.getuid()}"  # the directory of all runs' workspaces on a node
 OURS = ("-o", "--output", "--resume", "--append", "--overwrite", "--keep-order")
 BROUGHT = ".agenteval-workspaces"  # marks a directory in which --resume may replace workspaces
 AGENT_TOOLS = ("ae-run", "ae-capture", "ae-trials")
@@ -46,7 +46,7 @@ EXIT_1 = "finished, but records were refused or given up on, or a filter exited 
 
 
 def parse_resources(text: str) -> dict[str, float]:
-    """Returns what a slot asks for: cpu=2,mem=4G,gpu=1 and resources that the cluster has names for."""
+    """Returns the resources of a slot: cpu=2,mem=4G,gpu=1 and custom resources of the cluster."""
     found: dict[str, float] = {}
     for part in text.split(","):
         name, _, value = part.partition("=")
@@ -162,7 +162,7 @@ def main(
         refuse_to_replace(output)
     if target.path is None:
         target.fd = os.dup(1)
-    os.dup2(2, 1)  # Ray, and what it starts, print to stderr: stdout carries records only
+    os.dup2(2, 1)  # Ray and its processes print to stderr: stdout carries records only
     raise_on_signals()  # a cluster that is being started is ended, too
     cluster = RayCluster(address, words, files, environment)
     try:
@@ -194,11 +194,11 @@ main.takes_command = True  # the words after `--` are the command of the filter
 
 
 class Share(NamedTuple):
-    """How records are shared out: how many at a time, what each asks for, and how often one may lose its worker."""
+    """How records are distributed: batch size, resources of each, and how often one may lose its worker."""
 
     records: int | None  # None: one per CPU
     request: SlotRequest
-    alone: bool  # whether each record has a worker of its own, because it asks for resources
+    alone: bool  # whether each record has a worker of its own, because it needs resources
     retries: int
 
     def slots_for_filters(self, cluster: RayCluster, console: Console) -> Slots:
@@ -206,7 +206,7 @@ class Share(NamedTuple):
         return Slots(partial(cluster.open_slot, self.request, 1), self.records or cluster.cpus(), 1, console)
 
     def slots_for_agents(self, cluster: RayCluster, console: Console) -> Slots:
-        """Returns as few slots as serve all records, at least one per node: agents wait, and a worker takes memory."""
+        """Returns the fewest slots that serve all records, at least one per node: agents wait, workers take memory."""
         records = self.records or cluster.cpus()
         fewest = records if self.alone else max(cluster.nodes(), -(-records // LARGEST_WINDOW))
         count = min(records, fewest)
@@ -227,7 +227,7 @@ def run_agents(
     console: Console,
     bring_to: str | None,
 ) -> int:
-    """Runs the tool here with its agents on the nodes; the cluster is there as soon as the options are checked."""
+    """Runs the tool here with its agents on the nodes; connects to the cluster after the options are checked."""
     clusters: list[RayCluster] = []
 
     def slots_of(run_id: str) -> Slots:
@@ -254,7 +254,7 @@ def run_agents(
 
 
 def node_variables(address: str, bring_to: str | None, options: Mapping[str, Any]) -> dict[str, str]:
-    """Returns what tells nodes where workspaces are; UserError if they cannot be brought home."""
+    """Returns the variables that tell nodes where workspaces are; raises UserError if they cannot be brought home."""
     if bring_to is not None:
         if options["workspace_dir"] is None:
             raise UserError("--bring-workspaces needs --workspace-dir DIR, after --")
@@ -269,7 +269,7 @@ def node_variables(address: str, bring_to: str | None, options: Mapping[str, Any
 
 
 def check_command(command: list[str] | None) -> list[str]:
-    """Returns the filter; UserError if there is none, or if it has options that are for ae-ray."""
+    """Returns the filter; raises UserError if it is missing or has options that belong to ae-ray."""
     if not command:
         raise UserError("give a filter after --, such as: ae-ray prompts.jsonl -- ae-capture -s claude")
     own = command[: command.index("--")] if "--" in command else command
@@ -288,7 +288,7 @@ def check_command(command: list[str] | None) -> list[str]:
 
 
 def read_variables(names: Sequence[str]) -> dict[str, str]:
-    """Returns the variables of these names; a value on the command line would be seen by everyone."""
+    """Returns the variables with these names; values on the command line would be visible to everyone."""
     for name in names:
         if "=" in name:
             raise UserError(
@@ -300,6 +300,6 @@ def read_variables(names: Sequence[str]) -> dict[str, str]:
 
 
 def slot_request(resources: dict[str, float]) -> SlotRequest:
-    """Returns what each slot asks for."""
+    """Returns the request for each slot's resources."""
     others = {name: value for name, value in resources.items() if name not in ("cpu", "gpu", "mem")}
     return SlotRequest(resources.get("cpu", SLOT_CPUS), resources.get("gpu", 0), int(resources.get("mem", 0)), others)

@@ -67,7 +67,7 @@ def write_files(name: str | None, output: str | None) -> None:
 
 
 def text_of(name: str) -> bytes:
-    """One schema; UserError with the names that come close."""
+    """Returns one schema; raises UserError with similar names if it does not exist."""
     name = OTHER_NAMES.get(name, name)
     if name not in SCHEMAS:
         raise UserError(f'no schema is named "{name}"; {nearest(name, SCHEMAS)}')

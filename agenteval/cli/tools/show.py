@@ -26,7 +26,7 @@ DID_NOT_PASS = (FAIL, ERROR, GRADER_ERROR)
 
 
 class Selection:
-    """The answers to show: those of some ids, or all; only failures if that is wanted."""
+    """The answers to show: those with some ids, or all; only failures if `failed`."""
 
     def __init__(self, ids: Sequence[str], failed: bool) -> None:
         self.wanted, self.failed = set(ids), failed
@@ -47,13 +47,13 @@ class Selection:
 
 
 def show(shown: Iterator[str], target: Output) -> None:
-    """Writes the lines; on a terminal, those that do not fit on the screen go through $PAGER."""
+    """Writes the lines; on a terminal, through $PAGER if they do not fit on the screen."""
     if target.path is None and target.isatty() and os.isatty(0):
         rows = os.get_terminal_size(1).lines
         first = list(islice(shown, rows))
         shown = chain(first, shown)
         if len(first) == rows:
-            os.environ.setdefault("LESS", "FRX")  # as git does: colours, and the text stays on the screen
+            os.environ.setdefault("LESS", "FRX")  # as git does: keeps colours, and the text on the screen
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the pager
             click.echo_via_pager((f"{line}\n" for line in shown), color=True)
             return

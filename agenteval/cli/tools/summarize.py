@@ -12,7 +12,7 @@ NAME = "ae-summarize"
 
 
 def choose_form(markdown: bool, output: str | None) -> str:
-    """markdown if an option or the extension of the output asks for it; UserError if the extension is neither's."""
+    """Returns markdown if an option or the output's extension asks for it; raises UserError for another extension."""
     try:
         return FORMS.choose("markdown" if markdown else None, output, "jsonl")
     except UserError:

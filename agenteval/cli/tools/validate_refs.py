@@ -48,7 +48,7 @@ def answered(prompt: Record) -> Record:
 
 
 class Solutions:
-    """Has the reference solutions of Harbor tasks run, each in a workspace of its own, before the tests."""
+    """Runs the reference solutions of Harbor tasks before their tests, each in a workspace of its own."""
 
     def __init__(self, source: Source, processes: ProcessSupervisor) -> None:
         base = processes.scratch.new_directory()
@@ -80,7 +80,7 @@ def validation(prompt: Record, graded: Record) -> Record:
 
 
 class ValidationCounts:
-    """How many prompts have no reference, how many references passed, and which did not."""
+    """Counts prompts without a reference and references that passed; names those that did not."""
 
     def __init__(self) -> None:
         self.without = self.passed = self.ungraded = 0
@@ -103,7 +103,7 @@ class ValidationCounts:
 
     @property
     def total(self) -> int:
-        """How many references there are."""
+        """The number of references."""
         return self.passed + len(self.not_passed) + self.ungraded
 
     def report(self, console: Console) -> None:
@@ -122,7 +122,7 @@ class ValidationCounts:
 
 @tool(NAME, exit_status={1: "finished, but some lines were refused, graders erred or references did not pass"})
 @input_argument("PROMPTS")
-@grader_option(required=False)
+@grader_option
 @grader_options
 @verdict_options()
 @output_option

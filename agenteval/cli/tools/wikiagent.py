@@ -27,7 +27,7 @@ EXIT_STATUS = {
 
 
 def parse_seconds(text: str) -> float:
-    """Returns a time of a second or more: seconds, or a number with a unit."""
+    """Returns a time of at least a second, from seconds or a number with a unit."""
     seconds = parse_milliseconds(text if text[-1:].isalpha() else f"{text}s") / 1000
     if seconds < 1:
         raise ValueError(f"{text!r} is less than a second")
@@ -110,7 +110,7 @@ def conversation(
     text_limit: int,
     **wiki: Any,
 ) -> AgentConversation:
-    """Returns a conversation with the model and the wiki that the options name; `wiki` are those of Wiki itself."""
+    """Returns a conversation with the model and wiki of the options; `wiki` are the parameters of Wiki."""
     source: SearchableWiki
     ask: AskModel
     if offline:

@@ -16,7 +16,7 @@ from agenteval.streams.text import GAP, as_lines, clip, in_columns, one_line, pa
 from agenteval.wire.row import UNGRADED, Row
 
 TITLES = ("RESULT", "ID", "CATEGORY", "SCORE", "CHECKS", "TIME", "TOKENS", "COST", "OUTPUT, OR WHY IT DID NOT PASS")
-ID, CATEGORY, NUMBERS, LAST = 1, 2, {3, 4, 5, 6, 7}, 8
+ID, CATEGORY, NUMBERS = 1, 2, {3, 4, 5, 6, 7}
 MIN_ID, MIN_TEXT, GOOD_TEXT, MAX_NAME, MAX_GROUP = 8, 12, 24, 24, 40
 
 VERDICTS = OUTCOMES | {UNGRADED: "-"}
