@@ -99,7 +99,9 @@ class ShardIndex:
         if self._agents:
             first = next(iter(self._agents.values()))
             self._console.refuse(
-                str(place), f"is from another agent or command than {first}: all shards must belong to one run", "agent"
+                str(place),
+                f"comes from a different agent or command than {first}: all shards must belong to one run",
+                "agent",
             )
         self._agents[digest] = place
 

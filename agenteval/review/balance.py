@@ -103,4 +103,4 @@ def suggestions(found: Balance, keys: list[str]) -> Iterator[str]:
     elif not found.cases.positive:
         yield "No case is marked positive (metadata.type): add some for what should work"
     if found.total_cases < FEW_CASES:
-        yield f"With {found.total_cases} cases differences are hard to tell from chance: consider adding more"
+        yield f"With {found.total_cases} cases, differences are hard to tell from chance: consider adding more"

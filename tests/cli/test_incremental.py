@@ -420,7 +420,7 @@ def test_a_workspace_of_another_run_is_reported(folder: Path) -> None:
     assert "a: " in said and "ws/prompt-a belongs to another run" in said
     run("ae-grade", "two", "-g", "./grader.sh", "-o", "again.jsonl", cwd=folder).expect(0, stderr="")
     said = run("ae-merge", "one", "two", "--prefer", "last", "-o", "merged", cwd=folder).expect(1).stderr
-    assert "two:1: is from another agent or command than one:1" in said
+    assert "two:1: comes from a different agent or command than one:1" in said
 
 
 def test_a_baseline_that_was_asked_something_else_is_not_compared(folder: Path) -> None:
