@@ -1,1 +1,1 @@
-"""Anything → something to read: each package here is a kind of report, each file in it a form of that kind."""
+"""Figures and rows → text: each package here is a kind of report, each file in it a form of that kind."""

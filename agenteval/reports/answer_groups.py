@@ -16,7 +16,7 @@ REASON = "reason"
 LONGEST_REASON = 160
 IDS_SHOWN, LONGEST_LIST = 5, 1000
 MOST_UNASKED = 20  # categories that a summary shows if --by does not ask for them
-# What differs between answers that did not pass for the same reason: numbers, and what is quoted.
+# Parts that differ between answers that failed for the same reason: numbers and quoted text.
 _VALUE = re.compile(r"""(?<!\w)(?:"[^"]*"|'[^']*'|`[^`]*`)(?!\w)|\d+(?:[.,:]\d+)*""")
 
 
@@ -29,14 +29,14 @@ class AnswerGroup(msgspec.Struct):
 
 
 class AnswerGroups:
-    """The answers of a report by group; grows with the number of groups only."""
+    """The answers of a report by group; needs memory per group, not per answer."""
 
     def __init__(self, by: str) -> None:
         self._by = by
         self._groups: dict[str, AnswerGroup] = {}
 
     def add(self, answer: ReportedAnswer) -> None:
-        """Adds an answer to its groups; by reason, one that passed or is not graded has none."""
+        """Adds an answer to its groups; by reason, a passed or ungraded answer has no group."""
         for name in reasons(answer) if self._by == REASON else groups_at(answer.row.metadata, self._by) or [NO_GROUP]:
             key = _VALUE.sub(_placeholder, name) if self._by == REASON else name
             if key not in self._groups and len(self._groups) >= MOST_GROUPS:
@@ -91,6 +91,6 @@ class Categories:
         add_to_groups(self._groups, group_names(row.metadata, self._by) or [NO_GROUP], row)
 
     def found(self) -> dict[str, RunSummary]:
-        """The groups by name, if they say anything."""
+        """The groups by name; none if the user did not ask for them and there is only one, or too many."""
         shown = self._asked or 1 < len(self._groups) <= MOST_UNASKED
         return dict(sorted(self._groups.items())) if shown else {}

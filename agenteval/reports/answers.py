@@ -1,4 +1,4 @@
-"""The answers in a file of results or trials, one by one: what most forms show, and what exports are made of."""
+"""The answers in a file of results or trials, one by one: most forms and all exports are made of them."""
 
 import time
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class ReportedAnswer(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The name of the answer: the prompt's id, of a trial ID#N."""
+        """The name of the answer: the prompt's id, ID#N for a trial."""
         return self.row.name_of(self.attempt)
 
     @property
@@ -79,7 +79,7 @@ class ReportedAnswer(NamedTuple):
         return None if start is None or duration is None or start + duration >= LATEST else start + duration
 
     def time_of(self, step: Step) -> Number | None:
-        """When a step came, in milliseconds since 1970; None if that is not known."""
+        """When a step arrived, in milliseconds since 1970; None if that is not known."""
         stamp, start = step.timestamp, self.start
         if stamp is None or stamp < 0 or stamp >= LATEST:
             return None
@@ -116,7 +116,7 @@ def answers_in(row: Row) -> list[ReportedAnswer]:
 
 
 def story(attempts: Sequence[Attempt]) -> str:
-    """Why the first answer that did not pass did not: the error, or the reasoning; if all passed, the first output."""
+    """The error or reasoning of the first answer that did not pass; if all passed, the first output."""
     for attempt in attempts:
         if attempt.failures:
             return attempt.failures[0]

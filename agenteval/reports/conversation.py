@@ -1,6 +1,6 @@
 """A trajectory as a conversation: what the user said, and what the agent thought, said and called in reply.
 
-Exports to other programs are made of it; those that train models write it as chat messages.
+Exports to other programs use it; those for training write it as chat messages.
 """
 
 import re
@@ -37,7 +37,7 @@ class ToolCall:
 
     @property
     def arguments(self) -> Record:
-        """Its input as an object; any other value becomes the field `input` of one."""
+        """Its input as an object; any other value becomes the object's field `input`."""
         given = self.step.input
         return given if isinstance(given, dict) else {} if given is None else {"input": given}
 
@@ -66,7 +66,7 @@ class AgentTurn:
     plans: list[Any] = field(default_factory=list)
 
     def takes(self, step: Step) -> bool:
-        """Whether a step belongs to this turn, and not to the next one."""
+        """Whether a step belongs to this turn, not to the next one."""
         if step.type == "tool_call":
             return not self.calls or _is_parallel(self.calls[-1].step, step)
         return not self.calls and (step.type == "plan" or not self.text)

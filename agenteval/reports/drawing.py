@@ -30,7 +30,7 @@ class Shape(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A rectangle that labels keep out of."""
+    """A rectangle that labels must not overlap."""
 
     x: float
     y: float
@@ -38,7 +38,7 @@ class Box(NamedTuple):
     height: float
 
     def overlap(self, other: "Box") -> float:
-        """The area that both have."""
+        """The area of the intersection."""
         across = min(self.x + self.width, other.x + other.width) - max(self.x, other.x)
         down = min(self.y + self.height, other.y + other.height) - max(self.y, other.y)
         return max(0.0, across) * max(0.0, down)
@@ -161,7 +161,7 @@ def _amount(against: str, value: float) -> str:
 
 
 def labels(places: Mapping[str, tuple[float, float]], taken: list[Box], room: Box) -> Iterator[Shape]:
-    """Yields the name of each point where it covers least: beside it, above or below; a long one is shortened."""
+    """Yields the label of each point, beside, above or below it, where it overlaps least; long names are shortened."""
     for run, (x, y) in places.items():
         best: tuple[float, Box, str] | None = None
         for longest in LONGEST:

@@ -18,14 +18,14 @@ BETWEEN = "@@"
 
 
 class Edit(NamedTuple):
-    """What is left of the input of a tool, and its edit as the text of a diff."""
+    """The edit in a tool's input as the text of a diff, and the rest of the input."""
 
     rest: dict[str, Any]
     diff: str
 
 
 def edit_of(name: str, given: Any) -> Edit | None:
-    """The edit that a tool was asked for; None if its input is none."""
+    """The edit in a tool's input; None if the input is not an edit."""
     if isinstance(given, str):
         return Edit({}, given.strip("\n")) if PATCH.match(given) else None
     if not isinstance(given, dict):

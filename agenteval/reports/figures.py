@@ -12,19 +12,19 @@ MOST_DECIMALS = 12
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """The number with so many decimals."""
+    """The number with `digits` decimals."""
     return UNKNOWN if value is None else f"{value:.{digits}f}"
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """The number with so many significant digits, but never fewer than its whole part has; no zeros at its end."""
+    """The number rounded to `digits` significant digits, but not within its integer part; without trailing zeros."""
     decimals = digits - 1 - math.floor(math.log10(abs(value))) if value else 0
     text = f"{value:,.{min(max(decimals, 0), MOST_DECIMALS)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def whole(value: float | None) -> str:
-    """A count, its thousands apart."""
+    """A count with thousands separators."""
     return UNKNOWN if value is None else f"{value:,.0f}"
 
 
@@ -50,7 +50,7 @@ def breakdown(*parts: tuple[int, str]) -> str:
 
 
 def outcomes(passed: int = 0, not_passed: int = 0, failed: int = 0, ungraded: int = 0, grader_errors: int = 0) -> str:
-    """How records ended, in the words of every report; to stand behind their number."""
+    """How records ended, in the words of every report, to follow their number."""
     return breakdown(
         (passed, "passed"),
         (not_passed, "did not pass"),
@@ -66,7 +66,7 @@ def dollars(value: float | None, digits: int = 4) -> str:
 
 
 def duration_text(milliseconds: float | None) -> str:
-    """A duration in the unit that suits it: 340 ms, 1.25 s, 3m 20s, 2h 05m."""
+    """A duration in a suitable unit: 340 ms, 1.25 s, 3m 20s, 2h 05m."""
     if milliseconds is None:
         return UNKNOWN
     if milliseconds < 999.5:

@@ -29,19 +29,19 @@ EXTENSIONS = {  # any other extension is the name of its form
 
 
 class Following(NamedTuple):
-    """What a page says of a run that is not finished."""
+    """What a page shows about an unfinished run."""
 
     planned: int | None  # records at its end, if that is known
     reload: float = 0  # seconds until the page loads itself again; 0: it is not followed any more
 
     def shown(self, records: int) -> dict[str, Any]:
-        """The same for the script of the page, which has so many records so far."""
+        """The same for the script of the page, with the number of records so far."""
         done = f"{min(records, self.planned):,} of {self.planned:,}" if self.planned else f"{records:,} so far"
         return {"text": f"running, {done}" if self.reload else f"not finished: {done}", "reload": self.reload}
 
 
 class ReportContext(NamedTuple):
-    """Where a report is written, when it was made, and what the user asked to be in it."""
+    """Where a report is written, when it was made, and what the user asked for."""
 
     width: int = NO_TERMINAL
     color: bool = False
@@ -58,7 +58,7 @@ class ReportContext(NamedTuple):
     trajectories: bool = True
     say: Callable[[str], None] = lambda _message: None  # one line for the user
     terminal: bool = False  # whether the report is written to one
-    every: bool = False  # whether also those are listed, or made training data of, that the form leaves out
+    every: bool = False  # whether to list, or export for training, also the answers that the form leaves out
     labels: Mapping[str, Label] | None = None  # of a person, by the name of the answer
     against: Any = None  # a ResultReader: another run of the same prompts
     reader: str = ""  # whose training reads the examples: trl or openai
@@ -96,7 +96,7 @@ class ReportForms:
         return [line.strip() for line in paragraph.split("\n")]
 
     def choose(self, asked: str | None, output: str | None, default: str) -> str:
-        """The form that was asked for, else the one that the extension of the output names, else the default.
+        """The requested form, else the one that the extension of the output names, else the default.
 
         On a terminal the default is a table, if there is one. Raises UserError for an extension that no form has.
         """

@@ -58,7 +58,7 @@ def flips(change: HistoryChange) -> list[tuple[str, list[str]]]:
 
 
 def marks_near(change: HistoryChange, history: History) -> list[str]:
-    """What else changed with the first run after a change."""
+    """What else changed in the first run after a change."""
     return history.runs[change.number - 1].marks
 
 

@@ -1,4 +1,4 @@
-"""Markdown: text of agents in it, which is never markup, tables and pages."""
+"""Markdown: agents' text, escaped so that it is never markup; tables and pages."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ def between_fences(text: str, language: str) -> str:
 
 
 def inline(text: str) -> str:
-    """The text as the words of one line: nothing in it is markup, its own lines are kept apart by <br>."""
+    """The text on one line, without markup; its lines are separated by <br>."""
     words = text.strip()
     if "  " in words or not words.isprintable():
         words = visible("\n".join(filter(None, (" ".join(line.split()) for line in words.splitlines()))))

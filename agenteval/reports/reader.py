@@ -1,7 +1,7 @@
-"""Reads the rows of a report: once, as they come, or twice where a summary of all of them comes first.
+"""Reads the rows of a report: once, as they arrive, or twice if a summary of all of them comes first.
 
-Memory does not grow with their number: a file is read again, and what came from a pipe waits in a temporary file. So do
-lines that are sorted: memory holds a number and a place of each.
+Memory does not grow with their number: a file is read again, and input from a pipe is kept in a temporary file. For
+sorting, memory holds only the number and the position of each line.
 """
 
 import math
@@ -81,7 +81,7 @@ class RowReader:
             yield from answers_in(parse_row(line, Row))
 
     def lines(self, accept: Callable[[bytes], A], *, twice: bool = False) -> Iterator[A]:
-        """Yields what `accept` returns for each line, as it comes; if it raises BadRecord, the line is refused."""
+        """Yields what `accept` returns for each line, as it arrives; refuses the line if it raises BadRecord."""
         if twice and not self._source.regular and self._sort is None:
             self._spool = Spool()
         for batch in self._batches():
@@ -98,7 +98,7 @@ class RowReader:
                 yield accepted
 
     def lines_again(self) -> Iterator[bytes]:
-        """Yields the accepted lines of the first pass again; not what was added to the file since."""
+        """Yields the accepted lines of the first pass again, without lines added to the file since."""
         if self._spool is not None:
             yield from (line.rstrip(b"\n") for line in self._spool.rewind())
             return
@@ -174,7 +174,7 @@ class SortedLines:
 
 
 def _mean(row: Row, value: Callable[[Attempt], Number | None]) -> Number | None:
-    """The mean over the attempts of a row for which it is known; None if it is for none."""
+    """The mean over the attempts of a row for which the value is known; None if it is unknown for all."""
     known = [found for attempt in row.attempts if (found := value(attempt)) is not None]
     return sum(known) / len(known) if known else None
 
@@ -187,7 +187,7 @@ def _largest_first(value: Number | None) -> Number | None:
     return None if value is None else -value
 
 
-# What --sort takes: the key of a row.
+# The values of --sort, each with the key of a row.
 SORTS: dict[str, Callable[[Row], Number | None]] = {
     "score": lambda row: _mean(row, _score),
     "time": lambda row: _largest_first(_mean(row, lambda attempt: attempt.duration)),

@@ -18,7 +18,7 @@ def paint(text: str, color: str, wanted: bool) -> str:
 
 
 def wrap(text: str, columns: int) -> list[str]:
-    """One line of text as lines of at most so many columns, broken at spaces where that is possible."""
+    """One line of text as lines of at most `columns` columns, broken at spaces if possible."""
     lines, line, room = [], "", max(2, columns)  # 2: a wide character must fit
     for word in _pieces(text, room):
         if line and width(line) + width(word.rstrip()) > room:
@@ -29,7 +29,7 @@ def wrap(text: str, columns: int) -> list[str]:
 
 
 def _pieces(text: str, room: int) -> Iterator[str]:
-    """The words of a text, each with the spaces before it; a word that is too wide in parts."""
+    """The words of a text, each with the spaces before it; too wide words are split."""
     word, used = "", 0
     for char in text:
         size = width(char)

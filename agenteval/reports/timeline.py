@@ -95,9 +95,9 @@ def block(title: str, text: str, view: View, color: str = BOLD, *, always: bool 
 
 
 def body(text: str, view: View, color: str | Mapping[str, str] = "", indent: str = "  ") -> Iterator[str]:
-    """The text, wrapped and indented; the middle of a long one is left out unless all is wanted.
+    """The text, wrapped and indented; the middle of a long one is left out unless the view shows all.
 
-    In place of one colour there may be one for each first character of a line.
+    Instead of one colour there may be one for each first character of a line.
     """
     lines = [
         paint(part, color if isinstance(color, str) else color.get(line[:1], ""), view.color)
@@ -114,7 +114,7 @@ def body(text: str, view: View, color: str | Mapping[str, str] = "", indent: str
 
 
 def _step_lines(number: int, step: Step, view: View, start: float | None) -> Iterator[str]:
-    """One step: when, what kind, and what is in it."""
+    """One step: its time, its kind and its content."""
     since = since_start(step.timestamp, start)
     when = f"  +{duration_text(since)}" if since is not None else ""
     if step.type == "tool_call":

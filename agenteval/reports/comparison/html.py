@@ -111,7 +111,7 @@ def page_data(
 
 
 def in_order(report: Report, ids: Sequence[str]) -> list[str]:
-    """The prompts as they are listed: the hardest first, of two runs those that flipped, lost before gained."""
+    """The prompts as listed: hardest first; for two runs, flipped prompts first, lost before gained."""
     if report.ranking:
         return [prompt.id for prompt in report.ranking.prompts]
     [flips] = [pair.flips for pair in report.statistics.pairs]
@@ -128,7 +128,7 @@ def winners(report: Report) -> dict[str, str | None]:
 
 
 def _won_by_grade(report: ComparisonReport) -> bool:
-    """Whether the page shows who has the better grade, and not who won by the strategy: a millisecond is no win."""
+    """Whether the page shows which run has the better grade, not which won by the strategy, where speed counts, too."""
     return report.meta.strategy != "custom" and any(pair.n for pair in report.head_to_head.quality or ())
 
 
@@ -294,7 +294,7 @@ def with_missing_failed(sides: str, failed: Sequence[bool]) -> str:
 
 
 def prompt_status(sides: str) -> str:
-    """How a prompt stands: of two runs how it changed, of more in how many it passes; by the graded ones."""
+    """The status of a prompt in the graded runs: how it changed between two, in how many of several it passes."""
     if len(sides) == 2:
         return OF_TWO.get(sides, OTHER)
     graded = sides.replace("-", "")

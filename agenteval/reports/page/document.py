@@ -19,7 +19,7 @@ from agenteval.streams.jsonl import encode
 from agenteval.streams.text import counted
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# In the order in which they build on each other.
+# In the order of their dependencies.
 SCRIPTS = (
     *("dom", "numbers", "blocks", "location", "content", "images", "diff", "markdown", "hits"),
     *("steps", "record", "side_by_side"),
@@ -33,7 +33,7 @@ POLICY = (
 CHUNK = 1 << 18  # bytes before compression: what the browser unpacks to show one record
 LEVEL = 6
 # What a browser still opens and searches well; docs/page.md has the measurements.
-MOST_ROWS = 100_000  # with twice as many, a filter is felt to take time
+MOST_ROWS = 100_000  # with twice as many, filters become noticeably slow
 MOST_BYTES = 400 << 20  # of compressed records
 WAYS_OUT = "use --limit N to list fewer records, or --no-trajectories to leave out their steps"
 FEWER_PROMPTS = "compare fewer prompts at a time, such as one category"  # ae-compare has no such options
@@ -68,7 +68,7 @@ def _digest(text: str) -> str:
 
 
 class ChunkWriter:
-    """Lines of JSON, gathered into compressed blocks; each block says which lines it has."""
+    """Collects lines of JSON into compressed blocks; each block says which lines it has."""
 
     def __init__(self, kind: str, size: int = CHUNK) -> None:
         self.written = 0  # bytes of all blocks so far
@@ -109,7 +109,7 @@ class ChunkWriter:
 
 
 def inline_json(name: str, value: Any) -> bytes:
-    """A block of JSON that is there at once; nothing in it can end the block or begin a comment."""
+    """An uncompressed block of JSON; nothing in it can end the block or begin a comment."""
     data = encode(value)
     for char, escaped in ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026")):
         data = data.replace(char, escaped)
@@ -139,7 +139,7 @@ class PageRoom:
 def say_what_is_missing(
     records: int, listed: int, left_out: int, context: ReportContext, ways_out: str = WAYS_OUT
 ) -> None:
-    """Reports in a line each what did not fit in the page, and what to do."""
+    """Reports what did not fit in the page and what to do, one line each."""
     if listed < records and listed != context.limit:
         context.say(f"the page lists the first {listed:,} of {counted(records, 'record')}, as many as fit; {ways_out}")
     if left_out:

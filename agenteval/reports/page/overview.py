@@ -200,12 +200,12 @@ def plot(values: array[float], shown: Callable[[float], str]) -> Record | None:
 
 
 def status_counts(statuses: Counter[str], order: Sequence[str]) -> list[tuple[str, int]]:
-    """How many records have each status, in the order in which they are looked at."""
+    """The number of records with each status, in that order."""
     return [(status, statuses[status]) for status in order if statuses[status]]
 
 
 def histogram(values: Sequence[float], bins: int = BINS) -> tuple[list[float], list[int], bool]:
-    """Edges, one more than there are bins, counts, and whether the scale is logarithmic; of values from 0 on."""
+    """Edges (one more than bins), counts, and whether the scale is logarithmic, for non-negative values."""
     low, high = min(values), max(values)
     positive = low if low > 0 else min((value for value in values if value > 0), default=0.0)
     log = positive > 0 and high / positive > WIDE

@@ -46,7 +46,7 @@ class PageRow(NamedTuple):
 
 
 class CountedNames:
-    """Gives each grader or check a place, in the order in which records have them; counts the records of each."""
+    """Gives each grader or check an index, in order of appearance, and counts its records."""
 
     def __init__(self) -> None:
         self.records: list[int] = []  # by place
@@ -60,7 +60,7 @@ class CountedNames:
         return list(zip(self._places, self.records, strict=True))
 
     def tallies(self, grades: Iterable[tuple[str, bool, float | None]]) -> list[Tally | None]:
-        """The grades of a record, summed up by name and put in their places; not those of too many names."""
+        """The grades of a record, summed up by name, each at the index of its name; further names are left out."""
         found: dict[int, list[tuple[bool, float | None]]] = {}
         for name, passes, score in grades:
             place = self._place(name[:LONGEST_NAME])
@@ -85,7 +85,7 @@ def _tally(grades: Sequence[tuple[bool, float | None]]) -> Tally:
 def page_row(
     row: RowWithCalls, by: str, graders: CountedNames | None = None, checks: CountedNames | None = None
 ) -> PageRow:
-    """The row of a record; of trials, the score is the pass rate, the time a mean, tokens and cost are sums."""
+    """The row of a record; for trials, the score is the pass rate, the time a mean, tokens and cost are sums."""
     attempts = row.attempts
     grade = attempts[0].grade if attempts else None
     steps = (step for attempt in attempts for step in attempt.trajectory or ())
@@ -124,13 +124,13 @@ def _marks(attempts: Iterable[Attempt]) -> str:
 
 
 def total(values: Iterable[Number | None]) -> Number | None:
-    """The sum of the values that are known; None if there is none."""
+    """The sum of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
 def search_text(row: Row) -> str:
-    """What the quick search looks at: the beginnings of prompt, answers, reasoning and errors."""
+    """The text of the quick search: the beginnings of prompt, answers, reasoning and errors."""
     texts = [row.turns("\n"), row.hint]
     for attempt in row.attempts:
         texts += [attempt.output, attempt.score.reasoning if attempt.score else None, attempt.why_not_graded]

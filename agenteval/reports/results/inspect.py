@@ -67,7 +67,7 @@ class Totals:
 
 
 def header(totals: Totals, context: ReportContext) -> Record:
-    """All of the log but its samples."""
+    """The log without its samples."""
     name = totals.agent or "agenteval"
     created = iso(totals.start) if totals.start is not None else context.generated
     identity = sha256(f"{context.source}\0{created}\0{name}".encode(errors="replace")).hexdigest()[:22]
@@ -250,7 +250,7 @@ class Transcript:
         self._span = outer
 
     def _event(self, kind: str, *, until: Number | None = None, **fields: Any) -> Record:
-        """An event that begins now; if it takes time, it is over at `until`."""
+        """An event that begins now and, if it takes time, ends at `until`."""
         self._number += 1
         began = self._now
         event: Record = {"event": kind, "uuid": f"event_{self._number}", "span_id": self._span}

@@ -129,13 +129,13 @@ def evaluations(answer: ReportedAnswer) -> Iterator[Record]:
 
 
 def identifier(answer: ReportedAnswer, what: str, size: int) -> str:
-    """An id of so many bytes, as hex; the same for the same record, and another for another run of it."""
+    """An id of `size` bytes, as hex; always the same for a record, but different for another run of it."""
     seed = "\0".join((answer.id, str(answer.start), answer.agent, what))
     return sha256(seed.encode(errors="surrogatepass")).hexdigest()[: 2 * size]
 
 
 def times(**milliseconds: Number | None) -> Record:
-    """The times that are known in nanoseconds, as OTLP/JSON writes 64 bits: strings."""
+    """The known times in nanoseconds, as strings: OTLP/JSON writes 64-bit integers so."""
     return {
         f"{name}UnixNano": str(round(value * 1000) * 1000) for name, value in milliseconds.items() if value is not None
     }

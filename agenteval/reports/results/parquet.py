@@ -76,7 +76,7 @@ def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
 
 
 class _Sink(BytesIO):
-    """A file that is written in pieces, which are taken out in between."""
+    """A file that is written in pieces, which are removed and yielded in between."""
 
     taken = 0
 
@@ -84,7 +84,7 @@ class _Sink(BytesIO):
         return self.taken + super().tell()
 
     def close(self) -> None:
-        """Does nothing: the last piece is still to be taken."""
+        """Does nothing, because the last piece has not been removed yet."""
 
     def take(self) -> bytes:
         piece = self.getvalue()
