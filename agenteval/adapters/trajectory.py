@@ -357,7 +357,7 @@ class Trajectory:
         if output is not None:
             step["output"] = output
             if self._outputs:
-                self._outputs.pop(step["stepId"], None)  # this is the whole of it
+                self._outputs.pop(step["stepId"], None)  # this is the complete output
         if name and step["name"] == "unknown":
             step["name"] = as_text(name)
         return step

@@ -166,7 +166,7 @@ class Surroundings:
     # --- a session ---
 
     def begin(self, workspace: str, make_home: Callable[[], str] | None, scratch: Scratch) -> SessionPlace:
-        """Makes what a session needs; OSError if that fails. `make_home` makes a directory that is kept."""
+        """Makes what a session needs; raises OSError if that fails. `make_home` makes a directory that is kept."""
         place = SessionPlace(scratch)
         try:
             self._make_home(place, make_home, scratch)

@@ -298,7 +298,7 @@ class Journal:
         self._header = b""
         self.sync_output: Callable[[], None] = lambda: None  # called before the only copy of a record is dropped
         self._lock = threading.Lock()
-        self._refuse_what_is_no_file()
+        self._refuse_non_file()
         self.agents: set[tuple[str | None, str]] = set()  # name and digest of the agents that have records in it
         self.run_id: str | None = None  # of the run that left it
         earlier = self._read(written)
@@ -406,7 +406,7 @@ class Journal:
 
     # --- what an earlier run left ---
 
-    def _refuse_what_is_no_file(self) -> None:
+    def _refuse_non_file(self) -> None:
         """Raises UserError if something else is in its place: a pipe, a link, a directory."""
         for path in (self.path, f"{self.path}.new"):
             if os.path.lexists(path) and (kind := describe_kind(os.lstat(path).st_mode)):
@@ -416,7 +416,7 @@ class Journal:
                 raise UserError(f"{name}: is {kind}; move it away first")
 
     def _read(self, written: Collection[str]) -> dict[Key, JournalEntry]:
-        """Returns the entries that are not in the output; UserError if the suite did not write the file."""
+        """Returns the entries that are not in the output; raises UserError if the suite did not write the file."""
         entries: dict[Key, JournalEntry] = {}
         known, broken = False, []
         try:
@@ -445,7 +445,7 @@ class Journal:
         return entries
 
     def _accept(self, entry: JournalEntry) -> JournalEntry:
-        """Returns an entry that the tool can go on with; UserError if another tool has left it."""
+        """Returns an entry that the tool can go on with; raises UserError if another tool has left it."""
         if self.tool and entry.tool not in (None, self.tool):
             raise UserError(
                 f"{self.name}: was left behind by {entry.tool}; continue with that tool, or move the file away"

@@ -163,7 +163,7 @@ def refuse_lonely_options(settings: RunSettings) -> None:
 
 
 def variant_asked_for(settings: RunSettings, agent: Agent) -> Variant:
-    """Returns the variant that the options ask for; UserError if it cannot be, or has no place to be put."""
+    """Returns the variant that the options ask for; raises UserError if it cannot be, or has no place to be put."""
     variant = variant_of(
         agent,
         model=settings.model,
@@ -180,7 +180,7 @@ def variant_asked_for(settings: RunSettings, agent: Agent) -> Variant:
 def sandbox_asked_for(
     settings: RunSettings, agent: Agent, variant: Variant, cwd: str, prompts: str | None
 ) -> Sandbox | None:
-    """Returns the sandbox that the options ask for; UserError if there is none, or it would show the prompts."""
+    """Returns the sandbox that the options ask for; raises UserError if there is none, or it would show the prompts."""
     if settings.sandbox is None:
         return None
     if settings.workspace_dir is None:

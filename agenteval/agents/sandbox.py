@@ -2,8 +2,8 @@
 
 Data flow: `find_sandbox` makes sure that the engine works and finds the files of the programs that are to run →
 `Sandbox.behind` turns a command into the one that starts it in the sandbox. bubblewrap is started in place of the
-command, and its processes are found and ended like any other's. A container is no child of ours: ae-sandbox starts and
-ends it (`run_behind`).
+command, and its processes are found and ended like any other's. A container is not a child process of ours:
+ae-sandbox starts and ends it (`run_behind`).
 """
 
 import os

@@ -65,7 +65,7 @@ RATE_UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "hour":
 
 
 def parse_rate(text: str) -> float:
-    """Returns the starts per second of a text such as `30/min`; ValueError if it is not a rate."""
+    """Returns the starts per second of a text such as `30/min`; raises ValueError if it is not a rate."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)/([a-z]+)", text.strip().lower())
     if match is None or match[2] not in RATE_UNITS or float(match[1]) <= 0:
         raise ValueError(f"{text!r} is not a rate such as 2/s, 30/min or 500/h")

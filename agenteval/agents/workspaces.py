@@ -350,7 +350,7 @@ class Markers:
         return not free
 
     def prepare(self) -> None:
-        """Makes the folder of markers, which git ignores; OSError if that cannot be."""
+        """Makes the folder of markers, which git ignores; raises OSError if that cannot be."""
         if os.path.islink(self.folder):
             raise OSError(None, f"its {FOLDER} is a symbolic link; remove that")
         if not os.path.isdir(self.folder):

@@ -297,7 +297,7 @@ class RunSource(Source):
 
 
 def find_format(sources: Sequence[RunSource], asked: str) -> str:
-    """`capture` or `trials`: as asked, else as the first records of the files; UserError if they differ."""
+    """`capture` or `trials`: as asked, else as the first records of the files; raises UserError if they differ."""
     found = {source.name: name for source in sources if (name := first_record(source)) is not None}
     expected = asked if asked != "auto" else next(iter(found.values()), "capture")
     for name, other in found.items():

@@ -309,7 +309,7 @@ class RunningProcess:
     # --- stdin ---
 
     def _write_stdin(self, data: bytes = b"") -> None:
-        """Writes what there is room for; closes stdin after the last of it, unless there may be more to write."""
+        """Writes as much as fits; closes stdin after the last part, unless there may be more to write."""
         if self.stdin is None:
             return
         self.stdin.write(data)

@@ -26,7 +26,7 @@ ENTERED = 0o711  # an agent may switch to another user, who has to get to its TM
 SHARED = 0o1777  # as /tmp
 REMOVALS = 5  # tries to remove it: a thread that has not noticed yet that the tool ends may add to it meanwhile
 REMOVAL = 600.0  # seconds for rm, of a tree that is too deep for Python
-CLEANING = 2.0  # seconds that are left at the end to remove what other tools have left; the next one goes on with it
+CLEANING = 2.0  # seconds at the end to remove what other tools have left; the next tool continues with it
 MOUNTS = "/proc/self/mountinfo"  # on Linux
 FILE_INTERVAL = 0.02  # seconds between two looks at a file that is waited for
 
@@ -44,14 +44,14 @@ class Scratch:
         self._lent: set[str] = set()
 
     def new_name(self, prefix: str = "") -> str:
-        """Returns an unused path for a file or directory; OSError if the directory for it cannot be made.
+        """Returns an unused path for a file or directory; raises OSError if the directory for it cannot be made.
 
         It is short: the name of a socket below it may have 107 bytes in all.
         """
         return f"{self.folder()}/{prefix}{next(self._numbers)}"
 
     def folder(self) -> str:
-        """Returns the directory itself, and makes it if it is missing; OSError if it cannot be made."""
+        """Returns the directory itself, and makes it if it is missing; raises OSError if it cannot be made."""
         with self._making:
             if self._removed:  # a thread that has not noticed yet that the tool ends would leave a new one behind
                 raise OSError(errno.ENOENT, "the tool is ending")
@@ -60,7 +60,7 @@ class Scratch:
             return self._path
 
     def new_directory(self) -> str:
-        """Returns a new directory for temporary files; OSError if it cannot be made."""
+        """Returns a new directory for temporary files; raises OSError if it cannot be made."""
         path = self.new_name()
         os.mkdir(path)
         os.chmod(path, SHARED)
@@ -157,7 +157,7 @@ def _remove_abandoned(base: str) -> None:
 
 
 def remove_tree(path: str) -> None:
-    """Removes a directory and all below it, or the file in its place; OSError if something is left.
+    """Removes a directory and all below it, or the file in its place; raises OSError if something is left.
 
     Everything else is removed nevertheless. A tree with a mount point in it is left as it is.
     """

@@ -248,7 +248,7 @@ class ProcessSupervisor:
         left = self._tree(key, fresh=not signalled)
         since_kill = time.monotonic() - kill_at
         if since_kill >= 0:
-            denied = send_signal(sorted(left), signal.SIGKILL)  # parents first: one must not go on without its child
+            denied = send_signal(sorted(left), signal.SIGKILL)  # parents first: one must not continue without its child
             left = self._give_up(key, left, denied, since_kill)
         elif not signalled:
             signalled |= self._suspend(key, left)

@@ -65,7 +65,7 @@ def _too_large(path: str, limit: int) -> OSError:
 
 
 def read_regular(path: str, limit: int = LARGEST, *, follow: bool = False) -> bytes:
-    """Returns the content of a regular file; OSError if it is something else, or larger than the limit."""
+    """Returns the content of a regular file; raises OSError if it is something else, or larger than the limit."""
     fd = open_regular(path, follow=follow)
     with os.fdopen(fd, "rb") as file:
         if os.fstat(fd).st_size > limit or len(data := file.read(limit + 1)) > limit:
@@ -74,7 +74,7 @@ def read_regular(path: str, limit: int = LARGEST, *, follow: bool = False) -> by
 
 
 def lines_of(path: str, start: int = 0, *, follow: bool = False) -> Iterator[tuple[int, bytes]]:
-    """Yields the lines of a regular file from an offset on, each with its own; OSError if one is too long."""
+    """Yields the lines of a regular file from an offset on, each with its own; raises OSError if one is too long."""
     limit = LONGEST_LINE
     with os.fdopen(open_regular(path, follow=follow), "rb") as file:
         file.seek(start)
@@ -140,7 +140,7 @@ def is_null(fd: int) -> bool:
 
 
 def read_first(fd: int, size: int) -> bytes:
-    """Returns the first bytes that can be read; OSError if it is a named pipe that nothing writes to."""
+    """Returns the first bytes that can be read; raises OSError if it is a named pipe that nothing writes to."""
     if stat.S_ISFIFO(os.fstat(fd).st_mode):
         poll = select.poll()
         poll.register(fd, select.POLLIN)

@@ -47,7 +47,7 @@ def decode_record(line: bytes) -> Record:
 
 
 def read_json(path: str) -> Any:
-    """Returns the JSON value of a small file; UserError if it cannot be read or is not JSON."""
+    """Returns the JSON value of a small file; raises UserError if it cannot be read or is not JSON."""
     try:
         return decode(read_given(path))
     except OSError as error:

@@ -13,7 +13,7 @@ class SlowPattern(BadRecord):
 
 
 class Pattern:
-    """A regular expression with a limit of time; ValueError if the text is not a regular expression.
+    """A regular expression with a limit of time; raises ValueError if the text is not a regular expression.
 
     The searches of the package `regex` can be stopped, those of `re` cannot.
     """

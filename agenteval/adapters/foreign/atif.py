@@ -14,7 +14,7 @@ METRICS = {
 
 
 def results_of(document: Record) -> list[Record]:
-    """Returns the result of a trajectory; BadRecord if the document is something else."""
+    """Returns the result of a trajectory; raises BadRecord if the document is something else."""
     steps, agent = document.get("steps"), as_object(document.get("agent"))
     if not str(document.get("schema_version", "")).startswith("ATIF-") or not isinstance(steps, list):
         raise BadRecord("not an ATIF trajectory: schema_version or steps is missing")

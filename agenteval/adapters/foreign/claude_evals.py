@@ -7,7 +7,7 @@ from agenteval.wire.records import Record
 
 
 def results_of(document: Record) -> list[Record]:
-    """Returns the results of a run; BadRecord if the document is something else."""
+    """Returns the results of a run; raises BadRecord if the document is something else."""
     if not isinstance(document.get("cases"), list) or "claudeVersion" not in document:
         raise BadRecord("not a result of claude plugin eval: cases or claudeVersion is missing")
     facts = {"model": as_object(document.get("suite")).get("modelOverride"), "agentVersion": document["claudeVersion"]}

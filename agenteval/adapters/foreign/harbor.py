@@ -29,7 +29,7 @@ def read_documents(path: str, console: Console) -> Iterator[Record]:
 
 
 def results_of(document: Record) -> list[Record]:
-    """Returns the result of a trial; BadRecord if the document is something else."""
+    """Returns the result of a trial; raises BadRecord if the document is something else."""
     if "trial_name" not in document or "task_name" not in document:
         raise BadRecord("not the result of a Harbor trial: trial_name or task_name is missing")
     agent, context = as_object(document.get("agent_info")), as_object(document.get("agent_result"))

@@ -39,7 +39,7 @@ def read_documents(path: str, refusals: Refusals) -> Iterator[Record]:
 
 
 def results_of(document: Record) -> list[Record]:
-    """Returns the results of the samples in a log; BadRecord if the document is something else."""
+    """Returns the results of the samples in a log; raises BadRecord if the document is something else."""
     task = document.get("eval")
     if not isinstance(task, dict) or not isinstance(document.get("samples"), list):
         raise BadRecord("not a log of inspect_ai with samples: eval or samples is missing")
@@ -159,7 +159,7 @@ class _Sample:
 
 
 def is_archive(path: str) -> bool:
-    """Returns whether the file is a zip file; UserError if it is only the beginning of one."""
+    """Returns whether the file is a zip file; raises UserError if it is only the beginning of one."""
     if path == "-" or not os.path.isfile(path):
         return False
     with os.fdopen(open_regular(path, follow=True), "rb") as file:

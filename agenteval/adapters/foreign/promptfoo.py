@@ -14,7 +14,7 @@ USAGE = {"inputTokens": "prompt", "outputTokens": "completion", "cachedTokens": 
 
 
 def results_of(document: Record) -> list[Record]:
-    """Returns the results of a whole file, or of one line of JSONL; BadRecord if the document is neither."""
+    """Returns the results of a whole file, or of one line of JSONL; raises BadRecord if the document is neither."""
     found = document.get("results")
     rows = found.get("results") if isinstance(found, dict) else found
     if not isinstance(rows, list):

@@ -48,7 +48,7 @@ def roots(schema: SessionSchema, env: Mapping[str, str]) -> Iterator[str]:
 
 
 def default_root(schema: SessionSchema) -> str:
-    """Returns the folder in which the program keeps its logs; UserError if there is none."""
+    """Returns the folder in which the program keeps its logs; raises UserError if there is none."""
     for root in roots(schema, os.environ):
         return root
     raise UserError(f"{schema.log.roots[-1]}: contains no sessions of {schema.name}; give the files or a directory")

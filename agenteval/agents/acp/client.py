@@ -326,7 +326,7 @@ class WorkFiles:
         return fd
 
     def _parts(self, path: str) -> list[str]:
-        """Returns the components of a path below the root; RequestError if it is outside."""
+        """Returns the components of a path below the root; raises RequestError if it is outside."""
         if not path or "\0" in path:
             raise RequestError(rpc.INVALID_PARAMS, "the path is empty or has a NUL character")
         real = os.path.realpath(os.path.join(self.root, path))

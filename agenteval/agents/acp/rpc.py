@@ -69,7 +69,7 @@ def find_message(line: bytes) -> Message | None:
 
 
 def parse_message(line: bytes) -> Message:
-    """Returns the message on a line of a client; RequestError if it is not JSON, or not a JSON-RPC message."""
+    """Returns the message on a line of a client; raises RequestError if it is not JSON, or not a JSON-RPC message."""
     try:
         message = decode(line)
     except BadRecord as error:

@@ -243,7 +243,7 @@ class ServedSession:
     # --- one turn, in its thread ---
 
     def _run_turn(self, text: str) -> Message:
-        """Runs the command line once and returns the reply to session/prompt; RequestError if it failed."""
+        """Runs the command line once and returns the reply to session/prompt; raises RequestError if it failed."""
         out, usage = self.reader.out, self.reader.usage
         first = len(out.steps)
         try:
@@ -315,7 +315,7 @@ def _turn_usage(before: dict[str, int | float], after: dict[str, int | float]) -
 
 
 def prompt_text(blocks: Any) -> str:
-    """Returns the content blocks of a prompt as one text; RequestError if one of them has no text."""
+    """Returns the content blocks of a prompt as one text; raises RequestError if one of them has no text."""
     texts = []
     for block in blocks if isinstance(blocks, list) else [None]:
         match block:

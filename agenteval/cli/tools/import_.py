@@ -111,7 +111,7 @@ def main(
 
 
 def results(format_: str, paths: list[str], console: Console) -> Iterator[Record]:
-    """Returns the results of all files; UserError if there is nothing to read."""
+    """Returns the results of all files; raises UserError if there is nothing to read."""
     if format_ not in formats():
         raise UserError(f'no format is named "{format_}"; {nearest(format_, formats())}')
     for path in paths:
