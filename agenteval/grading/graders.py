@@ -146,9 +146,7 @@ def parse_grader(text: str, *, stream: bool) -> GraderSpec:
     if host := _host_of(words):
         return GraderSpec(shown, named, host[0], host, streams=True, hosted=True)
     if "/" not in head and os.path.isfile(head):
-        head = os.path.join(
-            ".", head
-        )  # a file in this directory takes precedence over one on PATH, as with sh grader.sh
+        head = os.path.join(".", head)  # a file in this directory precedes one on PATH, as with sh grader.sh
     return GraderSpec(shown, named, _program_of(head), words, streams=stream)
 
 

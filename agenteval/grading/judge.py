@@ -178,9 +178,7 @@ def fenced(case: JudgeCase) -> str:
     """Returns the case as one text, each part between lines with a mark that no part contains."""
     texts = list(case.parts.values())
     data = encode(texts)
-    while (mark := hashlib.sha256(data).hexdigest()[:16]) in "\n".join(
-        texts
-    ):  # an answer cannot predict a digest of all parts
+    while (mark := hashlib.sha256(data).hexdigest()[:16]) in "\n".join(texts):  # an answer cannot predict it
         data = mark.encode() + data
     sections = "\n\n".join(f"<<<{name} {mark}>>>\n{text}\n<<<END {mark}>>>" for name, text in case.parts.items())
     last = f"Now judge the text in ANSWER {mark}, by the criteria and in the format of the system message."

@@ -249,9 +249,7 @@ class GraderRun:
         Workers take answers: a result is one, trials are one each, and their record is written after the last one. The
         output is left open.
         """
-        waiting: deque[tuple[Record, int]] = (
-            deque()
-        )  # records whose answers are being graded, with the number of answers
+        waiting: deque[tuple[Record, int]] = deque()  # records being graded, with their number of answers
         graded: list[Record] = []  # the answers of the first of them
 
         def emit(answer: Record) -> None:

@@ -81,9 +81,7 @@ def prompt_rate_interval(
     """
     if not passed or (clusters is None and all(count == 1 for count in graded)):
         return rate_interval(sum(passed), len(passed), level)
-    k = len(graded) / math.fsum(
-        1 / count for count in graded
-    )  # the common number of trials with which the rates would vary as much
+    k = len(graded) / math.fsum(1 / count for count in graded)  # equal numbers of trials with the same variance
     rates = [passes / count for passes, count in zip(passed, graded, strict=True)]
     sums, counts = cluster_sums(rates, range(len(rates)) if clusters is None else clusters)
     found = clustered_rate_interval([k * part for part in sums], [k * count for count in counts], level=level)

@@ -45,9 +45,7 @@ class Goal(NamedTuple):
         critical = normal_quantile(0.5 + self.level / 2)
         reserve = normal_quantile(self.power) if self.power > 0.5 else 0.0
         needed = ((critical * math.sqrt(square) + reserve * math.sqrt(max(0.0, square - x * x))) / x) ** 2
-        fewest = (
-            math.floor(math.log2(1 / (1 - self.level))) + 1
-        )  # the least number of flips that is significant if all have one sign
+        fewest = math.floor(math.log2(1 / (1 - self.level))) + 1  # flips that are significant if all have one sign
         return max(needed, fewest * self.flip / x) if self.flip else needed + GUENTHER
 
 

@@ -36,9 +36,7 @@ def commonest(counts: Iterable[int]) -> int:
 # --- pass@k and pass^k --------------------------------------------------------------------------
 
 
-MOST_PROMPTS = (
-    0.9  # share of the graded prompts that must have k trials for an interval: those with more may be the hard ones
-)
+MOST_PROMPTS = 0.9  # of the graded prompts must have k trials for an interval: those with more may be the hard ones
 
 
 def pass_at(n: int, c: int, j: int) -> float | None:
