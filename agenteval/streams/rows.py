@@ -164,9 +164,7 @@ def _add_to_metadata(row: Row, line: bytes, key: str) -> None:
     if value_at(row.metadata, key) is not None:
         return
     name = _first_name(key)
-    with suppress(
-        msgspec.DecodeError, ValueError, ArithmeticError, RecursionError
-    ):  # such as a line with a huge number
+    with suppress(msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):  # an odd line, with a huge number
         if (found := _top_level(line).get(name)) is not None:
             row.metadata = {name: msgspec.json.decode(found), **(row.metadata or {})}
 
