@@ -227,6 +227,31 @@ def test_an_output_file_that_is_lost_before_a_signal_is_restored(tmp_path: Path)
     assert "out was removed or replaced during the run" in done.stderr
 
 
+NO_LOCKS = "#include <errno.h>\nint flock(int fd, int how) { (void)fd; (void)how; errno = ENOLCK; return -1; }\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux" or shutil.which("cc") is None, reason="needs a C compiler and LD_PRELOAD")
+@pytest.mark.parametrize("options", [[], ["--resume"], ["--append"]])
+def test_two_runs_into_one_file_on_a_file_system_without_locks(options: list[str], tmp_path: Path) -> None:
+    """Both exit with 1 and name a file with their own records; they exited with 0, and each id was there twice."""
+    (tmp_path / "no_locks.c").write_text(NO_LOCKS)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", "no_locks.so", "no_locks.c"], cwd=tmp_path, check=True)
+    write(tmp_path / "prompts", *({"id": str(n), "input": str(n)} for n in range(3)))
+    # The two agents of a prompt wait for each other, so that the runs write in turn.
+    line = 'mkdir -p $PROMPT; touch $PROMPT/$$; until [ $(ls $PROMPT | wc -l) = 2 ]; do sleep 0.01; done; echo done'
+    command = ("ae-run", "prompts", "--shell", line, "-o", "out", *options)
+    env = {"LD_PRELOAD": str(tmp_path / "no_locks.so")}
+    with (
+        Running(*command, cwd=tmp_path, env=env) as first,
+        Running(*command, cwd=tmp_path, env=env) as second,
+    ):
+        ended = [tool.end().expect(1) for tool in (first, second)]
+    assert len(read(tmp_path / "out")) == 6, "nothing is removed"
+    for done in ended:
+        done.says("out was written to by another program during the run: what this run has written is in ")
+        assert [record["id"] for record in read(Path(done.stderr.split(" is in ")[1].strip()))] == ["0", "1", "2"]
+
+
 # --- on the disk ----------------------------------------------------------------------------------
 
 
