@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
-from agenteval.errors import BadRecord, UserError, similar_files
+from agenteval.errors import BadRecord, UserError, describe_system_error, similar_files
 from agenteval.streams.files import LONGEST_LINE, is_null, open_given, read_first, read_ready
 from agenteval.streams.jsonl import LONG_LINE, decode, decode_record
 from agenteval.wire.records import Record
@@ -305,5 +305,4 @@ def _document(lines: list[tuple[int, bytes]]) -> dict[str, Any] | None:
 
 def report_unreadable(path: str, error: Exception, refusals: Refusals) -> None:
     """Reports a file that cannot be opened or read."""
-    text = str(error)
-    refusals.refuse(path, text.removeprefix(f"{path}: ") if isinstance(error, UserError) else text)
+    refusals.refuse(path, (describe_system_error(error) or str(error)).removeprefix(f"{path}: "))

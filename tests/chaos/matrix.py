@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.privileges import unprivileged
-from tests.support.tool import BIN, Done, jsonl, read, run, script
+from tests.support.tool import BIN, ROOT, Done, jsonl, read, run, script
 
+DATA = ROOT / "tests" / "data"
 IDS = ["a", "b", "c"]
 PATIENCE = 90.0  # seconds; the machine may be busy
 GRADER = 'def grade(record):\n    return {"pass": True, "score": 1.0}\n'
@@ -28,6 +32,7 @@ SCHEMA = {
     "prompt": {"flag": ""},
 }
 RUN = ["ae-run", "--simple", "echo {}", "prompts.jsonl", "-o", "out.jsonl"]
+GRADE = ["ae-grade", "graded.jsonl", "-g", "./grader.py", "-o", "out.jsonl"]
 WORKSPACES = [*RUN, "--overwrite", "--workspace-dir", "ws"]
 VARIANT = ["ae-run", "-s", "./variant.json", *RUN[3:], "--overwrite", "--workspace-dir", "ws"]
 VARIANT_SCHEMA = {
@@ -88,6 +93,19 @@ PATHS = {
     "overlay": Row("overlay/file", [*VARIANT, "--overlay", "overlay"], needed=True),
     "credential": Row("home/.login/key", [*VARIANT, "--isolate"], needed=True),
     "settings": Row("home/.settings.json", [*VARIANT, "--isolate"], needed=True),
+    "prompts": Row("prompts.jsonl", RUN, needed=True),
+    "results": Row("graded.jsonl", ["ae-format", "graded.jsonl", "-f", "table"], needed=True),
+    "run that is compared": Row("b.jsonl", ["ae-compare", "graded.jsonl", "b.jsonl", "-f", "json"], needed=True),
+    "graded output": Row("out.jsonl", [*GRADE, "--resume"], before=GRADE, needed=True),
+    "page": Row("page.html", ["ae-format", "graded.jsonl", "-o", "page.html"], needed=True),
+    "ignore file": Row("ws/prompt-b/.gitignore", [*WORKSPACES, "--workspace-git"], before=WORKSPACES, costs="b"),
+    "repository": Row("ws/prompt-b/.git", [*WORKSPACES, "--workspace-git"], before=WORKSPACES, costs="b"),
+    "instructions of a judge": Row(
+        "judge.md", ["ae-grader-judge", "--offline", "--prompt", "judge.md", "graded.jsonl"], needed=True
+    ),
+    "project of a session": Row("gemini/project/.project_root", ["ae-import", "gemini", "gemini"], needed=True),
+    "session database": Row("db/opencode.db", ["ae-import", "opencode", "db"], needed=True),
+    "inspect log": Row("inspect/log.eval", ["ae-import", "inspect", "inspect/log.eval"], needed=True),
 }
 
 
@@ -129,6 +147,12 @@ HARMLESS = {
     *(("overlay", kind) for kind in KINDS if kind not in ("FIFO", "no permission")),
     ("credential", "not UTF-8"),
     *(("settings", kind) for kind in KINDS),  # what cannot be read is not copied: only the model's name and the like
+    ("page", "link to /dev/zero"),  # a device; a file is replaced
+    ("page", "sparse file"),
+    ("page", "not UTF-8"),
+    ("session database", "directory"),  # no log in it
+    ("inspect log", "directory"),
+    ("project of a session", "not UTF-8"),
     *(("template", kind) for kind in KINDS),  # copied or left out; without permission the workspaces are named
 }
 
@@ -159,7 +183,8 @@ def check(name: str, kind: str, folder: Path) -> list[str]:
     except AssertionError as late:
         return [str(late)]
     finally:
-        path.chmod(0o700) if kind == "no permission" else None
+        if kind == "no permission" and path.exists():
+            path.chmod(0o700)
     return _problems(row, (name, kind) in HARMLESS, done, folder)
 
 
@@ -189,7 +214,20 @@ def _prepare(folder: Path) -> None:
     (folder / "review.md").write_text(review)
     (folder / "RULES.md").write_text("Be brief.")
     script(folder / "agent", 'echo "$@"')
-    places = ("template", "logs/p", "tmp", "work", "tests", "own", "runs", "skill", "overlay", "home/.login")
+    places = (
+        "template",
+        "logs/p",
+        "tmp",
+        "work",
+        "tests",
+        "own",
+        "runs",
+        "skill",
+        "overlay",
+        "home/.login",
+        "db",
+        "inspect",
+    )
     for place in (*places, *(f"evals/{id}/graders" for id in IDS)):
         (folder / place).mkdir(parents=True)
     (folder / "skill/SKILL.md").write_text("---\nname: skill\n---\n")
@@ -199,6 +237,11 @@ def _prepare(folder: Path) -> None:
         (folder / f"runs/{id}.jsonl").write_text(jsonl(*results))
         (folder / f"evals/{id}/prompt.md").write_text(f"---\nname: {id}\n---\nSay it.\n")
         (folder / f"evals/{id}/graders/g.md").write_text("---\ntype: regex\npattern: x\n---\n")
+    (folder / "judge.md").write_text("Judge it.")
+    shutil.copytree(DATA / "sessions" / "gemini", folder / "gemini")
+    with closing(sqlite3.connect(folder / "db" / "opencode.db")) as database:
+        database.executescript((DATA / "sessions" / "opencode" / "opencode.sql").read_text())
+    shutil.copy(DATA / "foreign" / "inspect.eval", folder / "inspect" / "log.eval")
     for id in IDS:
         turn = {"type": "user", "sessionId": id, "message": {"role": "user", "content": "hello"}}
         (folder / f"logs/p/{id}.jsonl").write_text(jsonl(turn))
