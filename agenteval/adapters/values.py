@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from agenteval.streams.jsonl import integer_of
-from agenteval.streams.redaction import replace_texts
+from agenteval.streams.jsonl import integer_of, replace_texts
 from agenteval.streams.text import whole_number
 from agenteval.wire.records import LARGEST
 

@@ -23,6 +23,7 @@ from agenteval.agents.acp.client import Client
 from agenteval.errors import UserError
 from agenteval.processes.process import ANSWER_FILE, Command, find_program
 from agenteval.streams.digests import contents, programs_in
+from agenteval.streams.jsonl import encodable
 from agenteval.wire.records import Record
 
 DEFAULT_TIMEOUT = 60_000
@@ -297,7 +298,7 @@ def identity_of(
         parts.append(["--env", *sorted(environment)])
     if named:
         parts.append(["files", *named])
-    digest = hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
+    digest = hashlib.sha256(msgspec.json.encode(encodable(parts), order="deterministic")).hexdigest()
     return AgentIdentity((extract or agent.adapter).config.name, digest[:DIGEST_LENGTH])
 
 

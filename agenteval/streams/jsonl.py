@@ -5,6 +5,7 @@ the wire format and more than 254 levels of nesting: msgspec writes those.
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -25,7 +26,32 @@ def encode(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except TypeError:
+        pass
+    try:
         return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(encodable(value))
+
+
+def encodable(value: Any) -> Any:
+    r"""Returns the JSON value with \udcff and the like for bytes that are not UTF-8, of file names and arguments."""
+    return replace_texts(msgspec.to_builtins(value), lambda text: text.encode("utf-8", "backslashreplace").decode())
+
+
+def replace_texts(value: Any, replace: Callable[[str], str]) -> Any:
+    """Returns the JSON value with its texts replaced; not by recursion, because it may be nested too deeply."""
+    top = [value]
+    left: list[Any] = [top]
+    while left:
+        place = left.pop()
+        for key, inner in place.items() if isinstance(place, dict) else enumerate(place):
+            if isinstance(inner, str):
+                place[key] = replace(inner)
+            elif isinstance(inner, dict | list):
+                copy = {replace(name): value for name, value in inner.items()} if isinstance(inner, dict) else inner[:]
+                place[key] = copy
+                left.append(copy)
+    return top[0]
 
 
 def decode(line: bytes | str) -> Any:

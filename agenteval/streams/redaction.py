@@ -9,12 +9,12 @@ import json
 import re
 import threading
 from binascii import b2a_base64
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 from urllib.parse import quote, unquote
 
-from agenteval.streams.jsonl import encode
+from agenteval.streams.jsonl import encode, replace_texts
 from agenteval.wire.records import Record
 
 # Limits in characters of a piece of a secret at the end of a text that was cut.
@@ -135,22 +135,6 @@ class Redactor:
             pattern = re.compile("|".join(map(re.escape, longest_first)))
             self._compiled = secrets, pattern
         return pattern
-
-
-def replace_texts(value: Any, replace: Callable[[str], str]) -> Any:
-    """Returns the JSON value with its texts replaced; not by recursion, because it may be nested too deeply."""
-    top = [value]
-    left: list[Any] = [top]
-    while left:
-        place = left.pop()
-        for key, inner in place.items() if isinstance(place, dict) else enumerate(place):
-            if isinstance(inner, str):
-                place[key] = replace(inner)
-            elif isinstance(inner, dict | list):
-                copy = {replace(name): value for name, value in inner.items()} if isinstance(inner, dict) else inner[:]
-                place[key] = copy
-                left.append(copy)
-    return top[0]
 
 
 def _without_superstrings(forms: Iterable[str]) -> list[str]:

@@ -15,10 +15,11 @@ MOST_DIGITS = 20  # of a count, a size or a time: 64 bits have no more
 
 # Bidi controls: they reorder the text beside them.
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-# C0 without tab and line ends, DEL, and C1, which some terminals interpret as escape sequences.
-_CONTROLS = f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{_BIDI}]"
+# C0 without tab and line ends, DEL, C1, which some terminals interpret as escape sequences, and halves of surrogate
+# pairs, which Python makes of bytes in a file name that are not UTF-8.
+_CONTROLS = f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff{_BIDI}]"
 # The same and carriage returns within a line, but not the escape sequences for colours, which are ours.
-_ON_TERMINAL = f"\x1b(?!\\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f{_BIDI}]"
+_ON_TERMINAL = f"\x1b(?!\\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f\ud800-\udfff{_BIDI}]"
 # Invisible characters that reorder a line (bidi overrides) or join their neighbours (emoji sequences, variation
 # selectors): terminals differ in how wide they draw them.
 _INVISIBLE = "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
@@ -27,7 +28,11 @@ _INVISIBLE = "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\
 def visible(text: str) -> str:
     """The text with each control character except tabs and line ends replaced by its picture (␀, ␛, …).
 
-    Characters that change the direction of writing become U+FFFD.
+    <<<<<<< HEAD
+        Characters that change the direction of writing become U+FFFD.
+    =======
+        Those that change the direction of writing and those that cannot be encoded become U+FFFD.
+    >>>>>>> aa01f1e4 (Names of files and arguments that are not UTF-8 end no tool and cost no record)
     """
     return text if text.isprintable() else re.sub(_CONTROLS, _picture, text)
 

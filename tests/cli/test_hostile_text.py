@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,36 @@ def test_progress_ends_before_the_first_byte_of_a_report(form: str, folder: Path
     shown = on_terminal("/bin/sh", "-c", f"ae-format results.jsonl -f {form} | cat", cwd=folder).out
     begin = shown.index({"csv": b"id,input", "table": b"Records", "markdown": b"# "}[form])
     assert b"\x1b[K" not in shown[begin:] and b"ae-format: " not in shown[begin:], shown
+
+
+ODD = os.fsdecode(b"\xff\xfe")  # as a file may be called
+FORMS = {
+    "ae-format": ["table", "csv", "markdown", "jsonl", "html", "junit"],
+    "ae-compare": ["table", "json", "markdown", "html", "svg"],
+    "ae-history": ["table", "json", "markdown", "html"],
+    "ae-plan": ["text", "json"],
+}
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="names are UTF-8 there")
+@pytest.mark.parametrize("tool", FORMS)
+def test_a_file_name_that_is_not_utf_8(tool: str, tmp_path: Path) -> None:
+    """It is shown in each form; it ended ae-compare, ae-history, ae-plan and the page of ae-format."""
+    files = [f"{ODD}1.jsonl", f"{ODD}2.jsonl"]
+    for name in files:
+        (tmp_path / name).write_text(jsonl(RESULT, {**RESULT, "id": "plain"}))
+    for form in FORMS[tool]:
+        given = files if tool in ("ae-compare", "ae-history") else files[:1]
+        more = ["--detect", "0.1"] if tool == "ae-plan" else []
+        done = run(tool, *given, "-f", form, *more, cwd=tmp_path)
+        assert done.code in (0, 1) and "internal error" not in done.stderr, done
+        assert done.out.decode().strip(), "what is printed is UTF-8"
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="names are UTF-8 there")
+def test_arguments_that_are_not_utf_8(tmp_path: Path) -> None:
+    """A label, a command and a directory with such bytes are in the records, and cost none."""
+    (tmp_path / "p.jsonl").write_text(jsonl({"id": "a", "input": "x"}))
+    options = ["--simple", f"echo {ODD} {{}}", "--label", ODD, "--workspace-dir", ODD]
+    (record,) = run("ae-capture", "p.jsonl", *options, cwd=tmp_path).expect(0, stderr="").records
+    assert record["metadata"]["label"] == r"\udcff\udcfe" and "errors" not in record

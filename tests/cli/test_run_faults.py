@@ -238,7 +238,7 @@ def test_two_runs_into_one_file_on_a_file_system_without_locks(options: list[str
     subprocess.run(["cc", "-shared", "-fPIC", "-o", "no_locks.so", "no_locks.c"], cwd=tmp_path, check=True)
     write(tmp_path / "prompts", *({"id": str(n), "input": str(n)} for n in range(3)))
     # The two agents of a prompt wait for each other, so that the runs write in turn.
-    line = 'mkdir -p $PROMPT; touch $PROMPT/$$; until [ $(ls $PROMPT | wc -l) = 2 ]; do sleep 0.01; done; echo done'
+    line = "mkdir -p $PROMPT; touch $PROMPT/$$; until [ $(ls $PROMPT | wc -l) = 2 ]; do sleep 0.01; done; echo done"
     command = ("ae-run", "prompts", "--shell", line, "-o", "out", *options)
     env = {"LD_PRELOAD": str(tmp_path / "no_locks.so")}
     with (

@@ -15,8 +15,6 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-import msgspec
-
 from agenteval import __version__
 from agenteval.comparison.figures import GRADED, PAGE, PASS_RATE, Pair, Report, measures, ratios
 from agenteval.comparison.pairing import BORDER, prompt_ids
@@ -39,6 +37,7 @@ from agenteval.reports.page.overview import Tile, status_counts, tile
 from agenteval.reports.page.rows import PageRow, page_row, search_text
 from agenteval.reports.run_columns import ranking_table, run_columns
 from agenteval.statistics.intervals import bounds
+from agenteval.streams.jsonl import encode
 from agenteval.streams.rows import parse_row
 from agenteval.streams.source import Source
 from agenteval.streams.text import counted
@@ -333,5 +332,5 @@ def _read(line: bytes, by: str) -> tuple[PageRow, str] | None:
 
 def joined(id: str, lines: Lines) -> bytes:
     """The records of a prompt as one line; what is in them stays as it is."""
-    runs = b",".join(msgspec.json.encode(label) + b":" + line.strip() for label, line in lines.items())
-    return b'{"id":%s,"runs":{%s}}' % (msgspec.json.encode(id), runs)
+    runs = b",".join(encode(label) + b":" + line.strip() for label, line in lines.items())
+    return b'{"id":%s,"runs":{%s}}' % (encode(id), runs)

@@ -7,6 +7,7 @@ import msgspec
 
 from agenteval.comparison.figures import Report
 from agenteval.reports.forms import ReportContext
+from agenteval.streams.jsonl import encode
 
 AT_ONCE = 1 << 16  # bytes
 LEVELS = 3  # of objects and lists that are written piece by piece: the prompts of a report may be many
@@ -32,7 +33,7 @@ def json_pieces(value: object, levels: int, line: bytes = b"\n") -> Iterator[byt
     elif levels and isinstance(value, Sequence) and not isinstance(value, str):
         first, members, last = b"[", ((b"", one) for one in value), b"]"
     else:
-        yield msgspec.json.format(msgspec.json.encode(value), indent=2).replace(b"\n", line)
+        yield msgspec.json.format(encode(value), indent=2).replace(b"\n", line)
         return
     inner, before = line + b"  ", first
     for name, member in members:
