@@ -241,11 +241,10 @@ def test_two_runs_into_one_file_on_a_file_system_without_locks(options: list[str
     line = "mkdir -p $PROMPT; touch $PROMPT/$$; until [ $(ls $PROMPT | wc -l) = 2 ]; do sleep 0.01; done; echo done"
     command = ("ae-run", "prompts", "--shell", line, "-o", "out", *options)
     env = {"LD_PRELOAD": str(tmp_path / "no_locks.so")}
-    with (
-        Running(*command, cwd=tmp_path, env=env) as first,
-        Running(*command, cwd=tmp_path, env=env) as second,
-    ):
-        ended = [tool.end().expect(1) for tool in (first, second)]
+    with Running(*command, cwd=tmp_path, env=env) as first:
+        until((tmp_path / "0").exists, "the first agent runs")
+        with Running(*command, cwd=tmp_path, env=env) as second:
+            ended = [tool.end().expect(1) for tool in (first, second)]
     assert len(read(tmp_path / "out")) == 6, "nothing is removed"
     for done in ended:
         done.says("out was written to by another program during the run: what this run has written is in ")
