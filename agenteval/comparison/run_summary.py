@@ -32,11 +32,10 @@ class Mean(msgspec.Struct):
     total: float = 0.0
     count: int = 0
 
-    def add(self, value: Number | None) -> None:
-        """Adds a value, unless it is not known."""
-        if value is not None:
-            self.total += value
-            self.count += 1
+    def add(self, value: Number) -> None:
+        """Adds a value."""
+        self.total += value
+        self.count += 1
 
     @property
     def value(self) -> float:
@@ -177,11 +176,8 @@ class RunSummary(msgspec.Struct):
         should = (row.metadata or {}).get(SHOULD_TRIGGER)
         for attempt in row.attempts:
             self._add_attempt(attempt)
-            verdicts = filter(None, (attempt.score, *(attempt.scores or {}).values()))
-            outcomes = (verdict.outcome or {} for verdict in verdicts)
-            found = [outcome[SKILL_TRIGGERED] for outcome in outcomes if SKILL_TRIGGERED in outcome]
-            if isinstance(should, bool) and found:
-                self.triggers[should, found[0] is True] += 1
+            if isinstance(should, bool):
+                self._add_trigger(attempt, should)
         if row.has_only_rate:
             scores = [1.0] * row.passed + [0.0] * (row.graded - row.passed)  # known is only how many pass
             self.grades.add(row.passed, scores)
@@ -207,7 +203,15 @@ class RunSummary(msgspec.Struct):
         else:
             self.clocks_set_back += timing.clock_set_back
         for name, mean in self.measured.items():
-            mean.add(getattr(timing, name))
+            if (value := getattr(timing, name)) is not None:
+                mean.add(value)
+
+    def _add_trigger(self, attempt: Attempt, should: bool) -> None:
+        verdicts = filter(None, (attempt.score, *(attempt.scores or {}).values()))
+        outcomes = (verdict.outcome or {} for verdict in verdicts)
+        found = [outcome[SKILL_TRIGGERED] for outcome in outcomes if SKILL_TRIGGERED in outcome]
+        if found:
+            self.triggers[should, found[0] is True] += 1
 
     def _add_grades(self, attempts: Sequence[Attempt]) -> None:
         known: list[GraderResult] = []
@@ -223,11 +227,11 @@ class RunSummary(msgspec.Struct):
                 failures += 1
             else:
                 self.ungraded += 1
-            for name, grade in (attempt.scores or {}).items():
+            for name, grade in attempt.scores.items() if attempt.scores else ():
                 grades = by_grader.setdefault(name, [])
                 if not attempt.is_grader_error(grade):
                     grades.append(grade)
-        passed, scores = sum(grade.pass_ for grade in known), [grade.score for grade in known]
+        passed, scores = sum([grade.pass_ for grade in known]), [grade.score for grade in known]
         self.grades.add(passed, scores)
         self.with_failures.add(passed, scores + [0.0] * failures)
         for name, grades in by_grader.items():

@@ -1,6 +1,7 @@
 """--group-by: how many of the listed answers belong to each group, by a key of metadata or by why they did not pass."""
 
 import re
+from copy import deepcopy
 
 import msgspec
 
@@ -80,17 +81,30 @@ def _placeholder(found: re.Match[str]) -> str:
 
 
 class Categories:
-    """The summary of each group of records: those of --by or, if the user did not ask for any, a few categories."""
+    """The summary of all records, and of each group of them: those of --by or, if none was asked for, a few categories.
+
+    As long as all records are in the same group, it has no summary of its own: most runs have no other.
+    """
 
     def __init__(self, context: ReportContext) -> None:
         self._by, self._asked = context.by, context.grouped
+        self.whole = RunSummary()
+        self._only = ""  # the group of all records, as long as there is only one
         self._groups: dict[str, RunSummary] = {}
 
     def add(self, row: Row) -> None:
-        """Adds a record to each of its groups."""
-        add_to_groups(self._groups, group_names(row.metadata, self._by) or [NO_GROUP], row)
+        """Adds a record to the whole and to each of its groups."""
+        names = group_names(row.metadata, self._by) or [NO_GROUP]
+        if not self.whole.prompts and len(names) == 1:
+            self._only = names[0]
+        if self._only and names != [self._only]:
+            self._groups, self._only = {self._only: deepcopy(self.whole)}, ""
+        if not self._only:
+            add_to_groups(self._groups, names, row)
+        self.whole.add(row)
 
     def found(self) -> dict[str, RunSummary]:
         """The groups by name; none if the user did not ask for them and there is only one, or too many."""
-        shown = self._asked or 1 < len(self._groups) <= MOST_UNASKED
-        return dict(sorted(self._groups.items())) if shown else {}
+        groups = {self._only: self.whole} if self._only else self._groups
+        shown = self._asked or 1 < len(groups) <= MOST_UNASKED
+        return dict(sorted(groups.items())) if shown else {}

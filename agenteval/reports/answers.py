@@ -62,7 +62,8 @@ class ReportedAnswer(NamedTuple):
     @property
     def model(self) -> str | None:
         """The name of the model, if the record has one."""
-        return first_text({"model": self.row.model}, ("model",)) or first_text(self.metadata, MODEL)
+        given = self.row.model
+        return given if isinstance(given, str) and given else first_text(self.metadata, MODEL)
 
     @property
     def start(self) -> Number | None:

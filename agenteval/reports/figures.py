@@ -1,6 +1,7 @@
 """Figures as text: rates, scores, intervals, differences and durations; what is not known is a dash."""
 
 import math
+from functools import lru_cache
 
 from agenteval.streams.rows import groups_at
 from agenteval.streams.text import one_line
@@ -84,7 +85,12 @@ def verdict(grade: GraderResult) -> str:
 
 def group_names(metadata: Record | None, by: str) -> list[str]:
     """The groups of a record by a key of its metadata, each on one line; empty if it has none."""
-    return [one_line(name, LONGEST_GROUP)[:LONGEST_GROUP] for name in groups_at(metadata, by)]
+    return [_group_line(name) for name in groups_at(metadata, by)]
+
+
+@lru_cache(1000)
+def _group_line(name: str) -> str:
+    return one_line(name, LONGEST_GROUP)[:LONGEST_GROUP]
 
 
 def group_name(metadata: Record | None, by: str) -> str:

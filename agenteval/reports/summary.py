@@ -61,8 +61,9 @@ class Sections:
     def text(self, text: str) -> tuple[str, str]:
         """The text behind a title: on the same line, or below it if it is not escaped and has several lines."""
         text = normal_line_ends(text)
-        if self.escape or "\n" not in text.strip("\n"):
-            return self.line(text.strip("\n")), ""
+        words = text.strip("\n")
+        if self.escape or "\n" not in words:
+            return self.line(words), ""
         return "", between_fences(text, "text")
 
     def section(self, answer: ReportedAnswer) -> bytes:

@@ -100,9 +100,10 @@ def value_at(metadata: Mapping[str, Any] | None, key: str) -> Any:
     return value
 
 
-def key_parts(key: str) -> list[str]:
+@cache
+def key_parts(key: str) -> tuple[str, ...]:
     """Returns the keys that --by names, separated by commas."""
-    return [part for part in key.split(",") if part] or [key]
+    return tuple([part for part in key.split(",") if part] or [key])
 
 
 def grouped_metadata(record: Record, key: str) -> Record:
@@ -127,6 +128,8 @@ def groups_at(metadata: Mapping[str, Any] | None, key: str) -> list[str]:
 
 def _groups_at(metadata: Mapping[str, Any] | None, key: str) -> list[str]:
     value = value_at(metadata, key)
+    if isinstance(value, str):
+        return [name] if (name := value.strip()) else []
     values = value if isinstance(value, list) else [value]
     names = [plain_text(one).strip() for one in values if one is not None]
     return [name for name in dict.fromkeys(names) if name]
@@ -137,7 +140,7 @@ class KeyUse:
 
     def __init__(self, option: str, key: str) -> None:
         self.option, self.key = option, key
-        self._records, self._missing = 0, key_parts(key)
+        self._records, self._missing = 0, list(key_parts(key))
         self._names: dict[str, None] = {}
 
     def add(self, metadata: Mapping[str, Any] | None) -> None:

@@ -28,11 +28,7 @@ _INVISIBLE = "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\
 def visible(text: str) -> str:
     """The text with each control character except tabs and line ends replaced by its picture (␀, ␛, …).
 
-    <<<<<<< HEAD
-        Characters that change the direction of writing become U+FFFD.
-    =======
-        Those that change the direction of writing and those that cannot be encoded become U+FFFD.
-    >>>>>>> aa01f1e4 (Names of files and arguments that are not UTF-8 end no tool and cost no record)
+    Those that change the direction of writing and those that cannot be encoded become U+FFFD.
     """
     return text if text.isprintable() else re.sub(_CONTROLS, _picture, text)
 

@@ -336,7 +336,7 @@ class Row(AnswerFields, dict=True, kw_only=True):
 
     def turns(self, separator: str) -> str:
         """The input as one text."""
-        return self.input or "" if isinstance(self.input, str | None) else separator.join(self.input)
+        return separator.join(self.input) if isinstance(self.input, list) else self.input or ""
 
     @cached_property
     def passes(self) -> tuple[int, int]:
@@ -466,4 +466,8 @@ def agent_name(metadata: Record) -> str | None:
 
 def first_text(record: Record, keys: tuple[str, ...]) -> str | None:
     """The first of these fields that has a text; None if none has."""
-    return next((value for key in keys if isinstance(value := record.get(key), str) and value), None)
+    for key in keys:
+        value = record.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return None

@@ -22,6 +22,9 @@ from agenteval.reports.markup import inline
         ("<br> & &lt;", "&lt;br&gt; &amp; &amp;lt;"),
         ("[x](y) `z` *w* |#~$", r"\[x\](y) \`z\` \*w\* \|\#\~\$"),
         ("a\x00b\x1b[0m", "a␀b␛\\[0m"),
+        ("@me #1 http://x", "@\u2060me \\#\u20601 http:\u2060//x"),
+        ("www.a Www.b wWW.c WWW.d", "www\u2060.a Www\u2060.b wWW\u2060.c WWW\u2060.d"),
+        ("awww.a wwww.b éwww.c www a www,", "awww.a wwww.b éwww.c www a www,"),
     ],
 )
 def test_words_of_one_line(text: str, shown: str) -> None:

@@ -67,7 +67,9 @@ def _number(value: Number | None) -> str:
 
 def _text(text: str | None) -> str:
     """The text in quotes, with an apostrophe before what a spreadsheet would run as a formula."""
-    return _raw_text(f"'{text}" if text and _FORMULA.match(text) else text)
+    if text and not text[0].isalnum() and _FORMULA.match(text):
+        text = f"'{text}"
+    return _raw_text(text)
 
 
 def _raw_text(text: str | None) -> str:

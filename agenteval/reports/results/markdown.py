@@ -9,12 +9,12 @@ from agenteval.reports.answer_groups import AnswerGroup, AnswerGroups, Categorie
 from agenteval.reports.answers import ReportedAnswer
 from agenteval.reports.figures import group_name, number, percent, percent_span, verdict, whole
 from agenteval.reports.forms import ReportContext
-from agenteval.reports.markup import between_fences, inline, normal_line_ends, table
+from agenteval.reports.markup import fenced, inline, table
 from agenteval.reports.reader import RowReader
 from agenteval.reports.run_summary import GROUP_TITLES, grade_facts, group_cells, group_titles, run_facts
 from agenteval.streams.rows import CROSS, key_parts
 from agenteval.streams.spool import Spool
-from agenteval.streams.text import counted, preview, visible_bytes
+from agenteval.streams.text import counted, preview
 from agenteval.wire.records import GraderResult
 from agenteval.wire.row import PASS, Attempt, Row
 
@@ -24,19 +24,23 @@ OUTPUT_PREVIEW = 500
 
 def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     """Yields the summary of all records, then each of them; no text of an agent is markup in it."""
-    summary, categories, groups = RunSummary(), Categories(context), AnswerGroups(context.group_by)
+    categories, groups = Categories(context), AnswerGroups(context.group_by)
     sections = Spool()  # one pass: to read the file again would take longer
+    key = _key_title(context.by).capitalize()
     passed = 0  # that are not listed because nothing else was asked for
     for row in results.rows(Row):
-        summary.add(row)
         categories.add(row)
-        for attempt in filter(lambda attempt: context.lists(attempt.status), row.attempts):
+        for attempt in row.attempts:
+            status = attempt.status
+            if not context.lists(status):
+                continue
             if context.group_by:
                 groups.add(ReportedAnswer(row, attempt))
-            elif attempt.status == PASS and context.statuses is None and not context.every:
+            elif status == PASS and context.statuses is None and not context.every:
                 passed += 1
             else:
-                sections.keep(_section(row, attempt, context.by))
+                sections.keep(_section(row, attempt, context.by, key))
+    summary = categories.whole
     yield "\n".join([*_head(summary, context.generated), *_category_table(categories.found(), context.by), ""]).encode()
     if context.group_by:
         yield "\n".join(["", *_group_table(groups.largest_first(), context.group_by), ""]).encode()
@@ -91,11 +95,11 @@ def _group_table(groups: list[AnswerGroup], by: str) -> list[str]:
 # --- one record ---------------------------------------------------------------------------------
 
 
-def _section(row: Row, attempt: Attempt, by: str) -> bytes:
+def _section(row: Row, attempt: Attempt, by: str, key: str) -> bytes:
     """One answer: category, input, output, grades and errors."""
     parts = [f"### {inline(row.name_of(attempt))}"]
     if group := group_name(row.metadata, by):
-        parts.append(f"**{_key_title(by).capitalize()}**: {inline(group)}")
+        parts.append(f"**{key}**: {inline(group)}")
     if row.input is not None:
         parts.append(f"**Input**: {inline(preview(row.turns(' → '), INPUT_PREVIEW))}")
     if row.hint:
@@ -109,15 +113,14 @@ def _section(row: Row, attempt: Attempt, by: str) -> bytes:
         parts.append("⚠️ **Tool errors detected**")
     parts += [f"❌ **Agent failed**: {inline(failure)}" for failure in attempt.failures]
     parts.append("---\n\n")
-    return visible_bytes("\n\n".join(parts))
+    return "\n\n".join(parts).encode()
 
 
 def _output_block(output: str) -> str:
     if not output:
         return "**Output**: (empty)"
     cut = f" (first {OUTPUT_PREVIEW} of {len(output):,} characters)" if len(output) > OUTPUT_PREVIEW else ""
-    shown = normal_line_ends(preview(output, OUTPUT_PREVIEW))
-    return f"**Output**{cut}:\n\n{between_fences(shown, 'text')}"
+    return f"**Output**{cut}:\n\n{fenced(preview(output, OUTPUT_PREVIEW), 'text')}"
 
 
 def _score_block(attempt: Attempt, score: GraderResult) -> str:

@@ -25,16 +25,16 @@ COLORS = {"pass": GREEN, "FAIL": RED, "error": RED, "no grade": YELLOW, "-": DIM
 
 def render(results: RowReader, context: ReportContext) -> Iterator[bytes]:
     """Yields the summary of all records, then a line for each answer, or for each group of them."""
-    summary, categories, groups = RunSummary(), Categories(context), AnswerGroups(context.group_by)
+    categories, groups = Categories(context), AnswerGroups(context.group_by)
     widest = [0] * (len(TITLES) - 1)
     for row in results.rows(Row, twice=True):
-        summary.add(row)
         categories.add(row)
         for answer in filter(lambda answer: context.lists(answer.status), answers_in(row)):
             if context.group_by:
                 groups.add(answer)
             for at, cell in enumerate(_cells(answer, context)):
                 widest[at] = max(widest[at], width(cell))
+    summary = categories.whole
     yield as_lines([*_head(summary, context), *_category_lines(categories.found(), context)])
     if context.group_by:
         yield as_lines(_group_lines(groups.largest_first(), context))
