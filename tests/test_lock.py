@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import tomllib
 
 import pytest
@@ -65,3 +67,22 @@ def test_scripts_are_written_by_a_pip_whose_scripts_import_nothing_first() -> No
     """Those of an older one import re, in which Ctrl-C shows a traceback."""
     [version] = locked("requirements-build.lock")["pip"]
     assert int(version.split(".")[0]) >= 26
+
+
+def test_make_install_fetches_nothing_without_a_hash() -> None:
+    """`--editable .[dev]` resolved dependencies once more, of which no hash was checked."""
+    command = ["make", "-nB", "install"]
+    env = {"PATH": os.environ["PATH"]}  # without the variables of a make that runs the tests
+    shown = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True).stdout
+    commands = [line for line in shown.replace("\\\n", "").splitlines() if "pip install" in line]
+    assert commands
+    for line in commands:
+        assert "--no-build-isolation" in line and re.search("--require-hashes|--no-deps", line), line
+
+
+def test_images_of_the_examples_have_a_digest() -> None:
+    files = [path for name in ("Containerfile", "Makefile") for path in (ROOT / "examples").rglob(name)]
+    images = [
+        image for path in files for image in re.findall(r"^(?:ARG )?BASE *\??= *(\S+)", path.read_text(), re.MULTILINE)
+    ]
+    assert images and all(re.search("@sha256:[0-9a-f]{64}$", image) for image in images), images

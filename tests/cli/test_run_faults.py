@@ -251,6 +251,17 @@ def test_two_runs_into_one_file_on_a_file_system_without_locks(options: list[str
         assert [record["id"] for record in read(Path(done.stderr.split(" is in ")[1].strip()))] == ["0", "1", "2"]
 
 
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1"])
+@pytest.mark.parametrize("harm", ["rm -f log", "mv log other; touch log", ": > log", "echo text >> log"])
+def test_what_happens_to_the_file_behind_dev_stdout_is_not_our_concern(name: str, harm: str, tmp_path: Path) -> None:
+    """It ended with 1 and "/dev/stdout was replaced during the run: its records are in /dev/stdout.recovered"."""
+    some(tmp_path, 3)
+    with (tmp_path / "log").open("ab") as log:
+        done = run("ae-run", "prompts", "--shell", f"{harm}; echo done", "-o", name, cwd=tmp_path, stdout=log)
+    done.expect(0, stderr="")
+    assert not Path(f"{name}.recovered").exists()
+
+
 # --- on the disk ----------------------------------------------------------------------------------
 
 
