@@ -225,8 +225,9 @@ class ProcessSupervisor:
         with self._lock:  # from waitpid on, the next start may get the same pid
             status = child.status()
             key = self._running.pop(child.pid)
-        if not orphans(self._running):  # as usual; no start under way has to be waited for
-            return status, False
+            # Inside the lock, because the kernel may leave a child out of its list if another is reaped meanwhile.
+            if not orphans(self._running):  # as usual; no start under way has to be waited for
+                return status, False
         with self._starting, self._lock:
             left = map(find_mark, reap_orphans(self._running) - self._given_up.keys())
             return status, any(mark == self._first_mark + key or not is_of(self._pid, mark) for mark in left)
