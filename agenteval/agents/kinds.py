@@ -24,6 +24,7 @@ from agenteval.errors import UserError
 from agenteval.processes.process import ANSWER_FILE, Command, find_program
 from agenteval.streams.digests import contents, programs_in
 from agenteval.streams.jsonl import encodable
+from agenteval.wire.adapter_schema import HeadlessAdapter
 from agenteval.wire.records import Record
 
 DEFAULT_TIMEOUT = 60_000
@@ -94,7 +95,7 @@ class SchemaAgent(TurnAgent):
         commands = [config.command, *([config.resume.command] if config.resume and config.resume.command else [])]
         self._paths = {command[0]: find(command[0]) for command in commands}
         # What says how to isolate and vary it counts only where that is done.
-        plain = structs.replace(config, home=None, model=None, instructions=None, skills=None, mcp=None)
+        plain = structs.replace(undescribed(config), home=None, model=None, instructions=None, skills=None, mcp=None)
         self.definition = [plain, *self.arguments] if self.arguments else plain
         self.has_no_resume = config.session_mode == "stream" and config.resume is None
         self.resumable = config.session_mode == "stream" and config.resume is not None
@@ -286,7 +287,7 @@ def identity_of(
     of one that is only passed on, the value does not count, because keys are renewed. `surroundings` are words that
     tell apart where it works.
     """
-    parts = [agent.definition, *([extract.config] if extract else [])]
+    parts = [agent.definition, *([undescribed(extract.config)] if extract else [])]
     if isinstance(agent, ShellAgent):
         named = contents(programs_in(agent.words[0], cwd), cwd)
     else:
@@ -300,6 +301,11 @@ def identity_of(
         parts.append(["files", *named])
     digest = hashlib.sha256(msgspec.json.encode(encodable(parts), order="deterministic")).hexdigest()
     return AgentIdentity((extract or agent.adapter).config.name, digest[:DIGEST_LENGTH])
+
+
+def undescribed(config: HeadlessAdapter) -> HeadlessAdapter:
+    """Returns an adapter schema without its words for people: with others it is still the same agent."""
+    return structs.replace(config, description=None, proven_on=None)
 
 
 def agent_command(agent: Agent, additions: Sequence[str] = ()) -> str:

@@ -143,6 +143,19 @@ def test_an_edited_agent_is_refused(tool: str, folder: Path) -> None:
     assert "3 kept" in start(tool, folder, "--resume", "--force").expect(0).stderr
 
 
+def test_the_description_of_an_adapter_does_not_make_it_another_agent(tmp_path: Path) -> None:
+    """A newer version of the suite may describe a bundled adapter in other words; what it runs counts."""
+    write(tmp_path / "prompts", {"id": "a", "input": "x"})
+    schema = json.loads(run("ae-adapters", "text").expect(0).out) | {"command": ["echo"]}
+    for words, code in (
+        (schema, 0),
+        (schema | {"description": "d", "provenOn": "p"}, 0),
+        (schema | {"command": ["printf"]}, 2),
+    ):
+        write(tmp_path / "my.json", words)
+        run("ae-capture", "prompts", "-s", "my.json", "-o", "out", "--resume", cwd=tmp_path).expect(code)
+
+
 def test_files_that_a_shell_line_writes_do_not_make_it_another_agent(folder: Path) -> None:
     line = 'echo "$PROMPT" >> log.sh; touch seen; [ -e seen ] && sh ./part.sh "$PROMPT"'
     (folder / "part.sh").write_text("echo one\n")
