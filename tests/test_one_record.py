@@ -179,7 +179,8 @@ def test_what_nobody_foresaw_is_an_error_of_its_record() -> None:
 
 
 def test_fields_that_cannot_be_written_are_named() -> None:
-    record = {"id": "a", "output": "\ud800", "trajectory": [{"content": "\ud800"}], "hint": "h", "errors": ["e"]}
+    odd = object()
+    record = {"id": "a", "output": odd, "trajectory": [{"content": odd}], "hint": "h", "errors": ["e"]}
     assert without_unwritable(record, "why") == {
         "id": "a",
         "hint": "h",

@@ -1,23 +1,15 @@
 """The options that name an agent and say how to run it: those of ae-run, ae-capture and ae-trials."""
 
-import re
-import shlex
-from collections.abc import Callable, Iterator
-
 import click
 
-from agenteval.agents.run import GraderPlan, PromptRun
-from agenteval.agents.run_settings import RunSettings
 from agenteval.agents.session import parse_rate
 from agenteval.cli.options import (
-    CHECKS,
     Decorator,
     F,
     NumberRange,
     Parsed,
     agent_arg_option,
     append_options,
-    checks_grader,
     combined,
     concurrency_option,
     count_option,
@@ -27,26 +19,13 @@ from agenteval.cli.options import (
     parse_size,
     progress_option,
     redact_option,
-    refuse_without,
     stream_option,
     turn_timeout_option,
     verdict_options,
 )
 from agenteval.cli.sandbox_options import sandbox_options
 from agenteval.cluster.shards import parse_shard
-from agenteval.comparison.plan import read_pilot
-from agenteval.errors import UserError
-from agenteval.grading.graders import grader_digests, named_graders
-from agenteval.grading.run import GraderSet
-from agenteval.processes.supervisor import ProcessSupervisor
-from agenteval.statistics.sequential import EarlyStop
-from agenteval.streams.console import Console
-from agenteval.streams.digests import prompt_digest
 from agenteval.streams.patterns import Pattern
-from agenteval.streams.redaction import Redactor
-from agenteval.streams.source import Source
-from agenteval.streams.text import first_few
-from agenteval.wire.records import STOP_RULE, Record
 
 
 def parse_pattern(text: str) -> Pattern:
@@ -57,7 +36,6 @@ def parse_pattern(text: str) -> Pattern:
         raise ValueError(f"{text!r} is {error}") from None
 
 
-AHEAD = 4  # prompts of each worker that --stop-when-known may start before the slowest is done
 EXIT_1 = "finished, but some lines were refused or graders erred (they are reported), or agents failed and -e is given"
 AGENT_OPTIONS: Decorator = combined(
     click.option(
@@ -209,130 +187,3 @@ def agent_options(function: F) -> F:
     function.takes_command = True  # type: ignore[attr-defined]
     function.exit_status = {1: EXIT_1}  # type: ignore[attr-defined]
     return AGENT_OPTIONS(function)
-
-
-def validate_checks(prompt: Record) -> None:
-    """Raises BadRecord if the checks of a prompt are wrong, before any agent is started."""
-    if prompt.get("checks") is not None:
-        from agenteval.grading.prompt_checks import parsed_checks  # few prompts carry checks
-
-        parsed_checks(prompt)
-
-
-def validate_checks_for(settings: RunSettings) -> Callable[[Record], None]:
-    """Returns a function that raises BadRecord if a prompt's checks are invalid or need another image."""
-    graders = [one for one in settings.grader if CHECKS in one] if settings.grader else [_checks_command(settings)]
-    image = next((image for image in map(_image_in, graders) if image), None)
-
-    def validate(prompt: Record) -> None:
-        if prompt.get("checks") is not None:
-            from agenteval.grading.prompt_checks import refuse_other_images  # few prompts carry checks
-
-            refuse_other_images(prompt, image)
-
-    return validate if graders else validate_checks
-
-
-def _image_in(command: str) -> str | None:
-    """Returns the image that a command line names with --sandbox-image."""
-    found = re.search(r"--sandbox-image[ =](\S+)", command)
-    return found[1] if found else None
-
-
-def _checks_command(settings: RunSettings) -> str:
-    """Returns the command of the grader of checks, in the same container image as the agents."""
-    if settings.sandbox_image is None:
-        return CHECKS
-    engine = f"--sandbox {settings.sandbox}" if settings.sandbox else "--sandbox"
-    return f"{CHECKS} {engine} --sandbox-image {shlex.quote(settings.sandbox_image)}"
-
-
-def inline_graders(settings: RunSettings, source: Source, tool: str) -> GraderPlan | None:
-    """Returns the graders that run beside agents; raises UserError if one cannot be found.
-
-    They are those of -g, else that of checks if every prompt has checks, else None.
-    """
-    specs = named_graders(
-        settings.grader or checks_grader(source, Console(tool, progress=False).say, command=_checks_command(settings)),
-        stream=settings.stream,
-        limits=settings.limits,
-        weights=settings.weights,
-        informational=settings.informational,
-    )
-    if not specs:
-        refuse_without("-g GRADER", "stream", "grade_failed")
-        return None
-
-    def open_graders(processes: ProcessSupervisor, console: Console, redact: Redactor) -> GraderSet:
-        return GraderSet(
-            specs,
-            processes,
-            console.say,
-            redact=redact.value,
-            grade_failed=settings.grade_failed,
-            trace=console.say if settings.debug else None,
-        )
-
-    digests = grader_digests(specs, grade_failed=settings.grade_failed)
-    return GraderPlan(open_graders, sum(spec.streams for spec in specs), digests)
-
-
-# --- --stop-when-known --------------------------------------------------------------------------
-
-
-def stop_early(run: PromptRun) -> None:
-    """Makes the run end once its question is answered, if the options ask for that."""
-    settings = run.settings
-    if not settings.stop_when_known:
-        given = {
-            "--against": settings.against is not None,
-            "--threshold": settings.threshold is not None,
-            "--margin": settings.margin is not None,
-            "--fail-if-worse": settings.fail_if_worse,
-        }
-        for option in (option for option, is_given in given.items() if is_given):
-            raise UserError(f"{option} needs --stop-when-known (to compare whole runs, use ae-compare)")
-        return
-    if (settings.against is None) == (settings.threshold is None):
-        raise UserError("--stop-when-known needs either --against FILE or --threshold RATE")
-    if settings.margin is not None and settings.against is None:
-        raise UserError(
-            "--margin is how much worse than the baseline a run may be: give --against FILE, not --threshold"
-        )
-    if settings.against == "-":
-        raise UserError("--against needs a file: stdin is read for prompts")
-    if not run.grader_plan:
-        raise UserError("--stop-when-known needs a grader: add -g GRADER")
-    if settings.shard is not None:
-        raise UserError("--stop-when-known needs all the prompts: leave out --shard")
-    run.early_end = stop = early_stop(run)
-    run.provenance[STOP_RULE] = stop.rule
-
-
-SHOWN = 3  # ids in a message
-
-
-def early_stop(run: PromptRun) -> EarlyStop:
-    """Returns the test, with all prompts in random order, including those of an earlier run."""
-    settings = run.settings
-    asked: dict[str, str] = {}
-    baseline = read_pilot(Source(settings.against), run.console, asked=asked) if settings.against is not None else None
-    ahead = None if settings.dry_run else AHEAD * settings.concurrency
-    stop = EarlyStop(settings.against or "", baseline, settings.threshold or 0.5, ahead, settings.margin)
-    written = run.output.written.ids
-    done = read_pilot(Source(run.output.absolute), run.console, resumed=True) if written else {}
-    changed: list[str] = []
-
-    def prompts() -> Iterator[Record]:
-        for prompt in run.prompts:
-            if asked.get(prompt["id"], now := prompt_digest(prompt)) != now and baseline:
-                changed.append(prompt["id"])
-                baseline.pop(prompt["id"], None)
-            yield prompt
-
-    run.prompts.total = stop.plan(prompts(), done, written)
-    if changed:
-        run.console.say(f"{settings.against}: not compared, because the input differs: {first_few(changed, SHOWN)}")
-    if run.prompts.total and not stop.comparable:
-        raise UserError(f"{settings.against}: has no graded record for any of these prompts")
-    return stop

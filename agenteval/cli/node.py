@@ -18,7 +18,7 @@ import msgspec
 
 from agenteval.agents.run import PromptRun
 from agenteval.agents.run_settings import RunSettings
-from agenteval.cli.agent_options import inline_graders
+from agenteval.cli.graded_runs import inline_graders
 from agenteval.cli.tool import Tool, tool
 from agenteval.cli.tools import capture, run, trials
 from agenteval.cluster.worker import PACK_VARIABLE, RUNS_VARIABLE

@@ -11,7 +11,7 @@ from agenteval.cli.agent_options import (
     inline_grader_options,
     stop_options,
 )
-from agenteval.cli.agent_runs import capture_prompts
+from agenteval.cli.graded_runs import capture_prompts
 from agenteval.cli.options import input_argument, keep_raw_option, max_steps_option
 from agenteval.cli.tool import tool
 from agenteval.errors import UserError

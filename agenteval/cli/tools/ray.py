@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import click
 
 from agenteval.agents.run_settings import RunSettings
-from agenteval.cli.agent_runs import capture_prompts, run_prompts, run_trials
+from agenteval.cli.agent_runs import run_prompts
+from agenteval.cli.graded_runs import capture_prompts, run_trials
 from agenteval.cli.node import parse
 from agenteval.cli.options import (
     Parsed,

@@ -9,7 +9,7 @@ from agenteval.cli.agent_options import (
     inline_grader_options,
     stop_options,
 )
-from agenteval.cli.agent_runs import run_trials
+from agenteval.cli.graded_runs import run_trials
 from agenteval.cli.options import count_option, input_argument, max_steps_option
 from agenteval.cli.tool import tool
 from agenteval.streams.source import Source
