@@ -88,6 +88,7 @@ test-agents: $(STAMP) ## real agents against a scripted model: AGENTS="claude co
 
 test-cluster: $(TESTABLE) ## ae-ray on a Ray cluster of several nodes on this machine (installs Ray), and a Slurm array job
 	$(call NEWEST,ray)
+	@$(PIP) kubernetes-validate || echo "make: kubernetes-validate cannot be installed" >&2
 	@$(VENV)/bin/python -m pytest -m 'cluster or not cluster' -rs tests/cli/test_ray*.py tests/test_cluster_recipes.py \
 		$(addprefix tests/cli/test_mistakes.py::,test_of_many_refused_lines_ten_are_shown_and_the_rest_is_counted \
 		test_fewer_at_a_time_than_asked_for test_another_share_of_the_prompts_is_refused)

@@ -200,7 +200,43 @@ def test_the_manifest_of_the_job() -> None:
     assert codes["FailJob"] == {"containerName": container["name"], "operator": "In", "values": [2]}
     assert codes["FailIndex"]["values"] == [1]
     assert rules[0]["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}], "preemption counts first"
+    for text in (EXAMPLE / "kubernetes.yaml", ROOT / "docs" / "cluster.md"):
+        assert "ReadWriteMany" in text.read_text(), "what the volume must be"
     assert pod["securityContext"]["runAsNonRoot"] and pod["volumes"][0]["name"] == container["volumeMounts"][0]["name"]
+
+
+def action_for(rules: list[dict[str, Any]], code: int, *, disrupted: bool) -> str:
+    """Returns what a Job does about a pod that ended so: the first rule that fits; "Count" without one."""
+    for rule in rules:
+        codes = rule.get("onExitCodes", {}).get("values", ())
+        if code in codes or (disrupted and "onPodConditions" in rule):
+            return str(rule["action"])
+    return "Count"
+
+
+@pytest.mark.parametrize(
+    ("grader", "options", "disrupted", "code", "action"),
+    [
+        ("return {}", [], False, 1, "FailIndex"),  # the grader erred: a retry would hide it
+        ("return 1.0", ["--no-such-option"], False, 2, "FailJob"),
+        ("import os, signal; os.kill(os.getppid(), signal.SIGTERM)", [], True, 143, "Ignore"),  # preempted
+        ("import os, signal; os.kill(os.getppid(), signal.SIGKILL)", [], False, -9, "Count"),  # out of memory
+    ],
+)
+def test_what_becomes_of_a_pod(
+    grader: str, options: list[str], disrupted: bool, code: int, action: str, folder: Path
+) -> None:
+    """The real exit code of the manifest's command, and what its podFailurePolicy makes of it."""
+    spec = manifest(folder)["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    (folder / "grader.py").write_text(f"def grade(record):\n    {grader}\n")
+    (folder / "bin").mkdir()
+    script(folder / "bin" / "claude", CLAUDE)
+    pod = {"JOB_COMPLETION_INDEX": "0", "JOB_COMPLETIONS": str(spec["completions"]), "ANTHROPIC_API_KEY": "secret"}
+    pod["PATH"] = os.pathsep.join([str(folder / "bin"), str(BIN), os.environ["PATH"]])
+    words = [*container["command"], *container["args"], *options]
+    run(*words, cwd=folder, env=pod).expect(code)
+    assert action_for(spec["podFailurePolicy"]["rules"], code, disrupted=disrupted) == action
 
 
 def test_the_image_is_pinned_and_not_root() -> None:
@@ -264,3 +300,16 @@ def test_a_pod_that_cannot_start_is_a_failed_agent(folder: Path) -> None:
     done = run("./in-pod", "true", cwd=folder, env=env)
     assert done.code == 1 and "no cluster" in done.stderr and (folder / "kept").exists(), done
     assert run("./in-pod", "true", cwd=folder, env={"PATH": env["PATH"]}).code == 2
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [({}, "KEY: is named in AE_POD_ENV, but is not set"), ({"KEY": "a\n\nb"}, "in-pod: KEY has several lines")],
+)
+def test_a_variable_that_cannot_be_passed_on(variables: dict[str, str], says: str, folder: Path) -> None:
+    """No pod is started: a second line would be taken for another variable, or for the agent's stdin."""
+    (folder / "bin").mkdir()
+    script(folder / "bin" / "kubectl", "touch called")
+    env = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "AE_POD_IMAGE": "agent:1", "AE_POD_ENV": "KEY"}
+    done = run("./in-pod", "true", cwd=folder, env={**env, **variables})
+    assert done.code == 2 and says in done.stderr and not (folder / "called").exists(), done
