@@ -76,10 +76,10 @@ class Dispatcher:
 
     def _work(self, batch: list[Task]) -> Iterator[tuple[str, bytes]]:
         """Yields the id and line of each record that a filter answers, in their order."""
-        begun = time.monotonic()
         found: dict[int, FilterAnswer] = {}
         following, death = 0, ""
         slot = self._slots.take()
+        begun = time.monotonic()  # a slot that started late says nothing about the records
         try:
             for answers in self._answers(slot, batch):
                 self._slots.relay(answers.messages)
