@@ -26,8 +26,7 @@ from agenteval.streams.source import Source, refuse
 from agenteval.wire.records import Record
 from agenteval.wire.validation import check
 
-LARGEST_BATCH = 1024
-LARGE = 4 << 20  # bytes of a batch, from which the next one is not larger: each slot has one in memory
+LARGEST_BATCH = 256
 GROWTH = 4  # every batch is a call over the network, so few on the way to the largest one
 QUICK, SLOW = 0.2, 1.0  # seconds for a batch, below which the next one is larger, and above which it is smaller
 
@@ -93,7 +92,7 @@ class Dispatcher:
             self._slots.replace(slot)
         for number in range(following, len(batch)):  # a worker has died, or the filter on it
             yield from self._settle(batch[number], found.get(number), death)
-        self._adapt(batch, time.monotonic() - begun)
+        self._adapt(len(batch), time.monotonic() - begun)
 
     @staticmethod
     def _answers(slot: Slot, batch: Sequence[Task]) -> Iterator[Answers]:
@@ -143,8 +142,8 @@ class Dispatcher:
             self._slots.relay(one.messages)
         return next((found for one in answers for found in one.found.values()), None), ""
 
-    def _adapt(self, batch: Sequence[Task], seconds: float) -> None:
-        if seconds < QUICK and len(batch) >= self._size and sum(len(task.line) for task in batch) < LARGE:
+    def _adapt(self, size: int, seconds: float) -> None:
+        if seconds < QUICK and size >= self._size:
             self._size = min(LARGEST_BATCH, self._size * GROWTH)
         elif seconds > SLOW:
             self._size = max(1, self._size // 2)
