@@ -151,7 +151,9 @@ def _explain(message: str, raw: Any) -> str:
         problem = f"{field} must be {'one of ' if ',' in choices else ''}{choices}; got {got}"
     else:
         problem = explain(message).replace("a record", "an adapter schema").replace('"', "")
-    return problem.replace("[...]", f".{_wrong_key(raw, field, message)}", 1) if "[...]" in field else problem
+    if "[...]" in field:
+        problem = problem.replace("[...]", "." + _wrong_key(raw, field, message).replace("\n", "\\n"), 1)
+    return problem
 
 
 def _wrong_key(raw: Any, field: str, message: str) -> str:

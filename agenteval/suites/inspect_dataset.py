@@ -99,6 +99,8 @@ def _add_files(case: Case, sample: dict[str, Any], folder: str) -> None:
     for name, content in object_of(decode(files) if isinstance(files, str) else files, '"files"').items():
         if os.path.isabs(name) or ".." in name.split("/") or ":" in name:
             raise BadRecord(f"files: {name!r} is not a path within the workspace")
+        if not isinstance(content, str):
+            raise BadRecord(f"files: the content of {name!r} must be a string")
         there, source = shlex.quote(name), os.path.join(folder, content)
         if os.path.dirname(name):
             case.setup.append(f"mkdir -p {shlex.quote(os.path.dirname(name))}")
@@ -109,6 +111,8 @@ def _add_files(case: Case, sample: dict[str, Any], folder: str) -> None:
         else:
             case.setup.append(f"printf %s {shlex.quote(content)} > {there}")
     if script := sample.get("setup"):
+        if not isinstance(script, str):
+            raise BadRecord('"setup" must be a string')
         source = os.path.join(folder, script)
         is_path = len(script) < 4096 and "\n" not in script and os.path.isfile(source)
         case.setup.append(f"bash {case.shell_path(source)}" if is_path else f"bash -c {shlex.quote(script)}")

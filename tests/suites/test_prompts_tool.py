@@ -198,6 +198,11 @@ def test_inspect_samples_pass_and_fail_as_in_inspect(tmp_path: Path) -> None:
     rows, said = prompts_of("inspect", tmp_path / "d.csv", code=1)
     assert list(rows) == ["1"] and "A) x\nB) y" in rows["1"]["input"]
     assert "d.csv:4: the target of a sample with choices must be among A, B" in said
+    wrong = ({"files": {"a": {"b": "c"}}}, {"setup": ["ls"]})
+    write(tmp_path / "d.jsonl", "\n".join(json.dumps({"input": "x", "target": "y", **fields}) for fields in wrong))
+    _rows, said = prompts_of("inspect", tmp_path / "d.jsonl", code=1)
+    assert "d.jsonl:1: files: the content of 'a' must be a string" in said
+    assert 'd.jsonl:2: "setup" must be a string' in said
 
 
 def test_the_reward_of_a_harbor_task_decides(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"command": ["my", "{sessionId}"]}, "command: {sessionId} may be used only in resume.args and resume.command"),
     ({"autoApprove": ["a\0b"]}, "autoApprove contains a NUL character, which arguments cannot contain"),
     ({"env": {"A": "b", "C": 1}}, "env.C must be a string, got an integer"),
+    ({"env": {"A": "b", "C\nD": None}}, r"env.C\nD must be a string, got null"),
     ({"env": {"A=B": "c"}}, "env.A=B cannot be an environment variable"),
     ({"metadata": {"model": "$.m", "mode": 7}}, "metadata.mode must be a string or a list, got an integer"),
     ({"metadata": {"model": "$.m", "mode": ["$.a", 7]}}, "metadata.mode[1] must be a string, got an integer"),
