@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from agenteval.review.calibration import Labels, Reservoir, check_label
-from tests.support.tool import BIN, PASSES, Done, Record, jsonl, read, run, script, write
+from tests.support.tool import BIN, PASSES, Done, Record, jsonl, peak_memory, read, run, script, write
 
 FAIL = {"pass": False, "score": 0.25, "reasoning": "misses the hint"}
 PASS = {"pass": True, "score": 1.0}
@@ -94,13 +93,8 @@ def test_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
     line = jsonl(result("x", output="y" * 20_000)).encode()
 
     def peak(count: int) -> int:
-        """KiB, of a process that only waits for the tool."""
-        code = (
-            "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True); "
-            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-        )
         (tmp_path / "in.jsonl").write_bytes(line * count)
-        return int(run(sys.executable, "-c", code, BIN / "ae-calibrate", "in.jsonl", cwd=tmp_path).expect(0).stdout)
+        return peak_memory(BIN / "ae-calibrate", "in.jsonl", cwd=tmp_path)
 
     assert peak(3000) < peak(100) + 8_000, "60 MB of records"
 

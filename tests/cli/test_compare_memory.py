@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.tool import BIN, Record, write
+from tests.support.tool import BIN, Record, peak_memory, write
 
 RUNS = 10
+FEW, MANY = 300, 2000  # prompts
 
 
 def result(run: int, number: int) -> Record:
@@ -28,19 +27,22 @@ def result(run: int, number: int) -> Record:
     }
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("runs")
+    for count in (FEW, MANY):
+        for run in range(RUNS):
+            write(made / f"{count}-{run}.jsonl", *(result(run, number) for number in range(count)))
+    return made
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is in kB on Linux only")
 @pytest.mark.parametrize("form", ["json", "table", "markdown"])
-def test_memory_of_a_record_is_that_of_its_columns(tmp_path: Path, form: str) -> None:
+def test_memory_of_a_record_is_that_of_its_columns(folder: Path, form: str) -> None:
     """As an object each would take about 900 bytes, and more for what a report says of each prompt."""
     peaks = {}
-    for count in (500, 3500):
-        for run in range(RUNS):
-            write(tmp_path / f"{count}-{run}.jsonl", *(result(run, number) for number in range(count)))
+    for count in (FEW, MANY):
         files = [f"{count}-{run}.jsonl" for run in range(RUNS)]
-        tool = subprocess.Popen([BIN / "ae-compare", *files, "-f", form], stdout=subprocess.DEVNULL, cwd=tmp_path)
-        _, status, used = os.wait4(tool.pid, 0)
-        tool.returncode = os.waitstatus_to_exitcode(status)
-        assert tool.returncode == 0
-        peaks[count] = used.ru_maxrss * 1024
-    each = (peaks[3500] - peaks[500]) / (RUNS * 3000)
-    assert each < 500, f"{each:.0f} bytes for each record; {peaks}"
+        peaks[count] = peak_memory(BIN / "ae-compare", *files, "-f", form, cwd=folder)
+    each = 1024 * (peaks[MANY] - peaks[FEW]) / (RUNS * (MANY - FEW))
+    assert 0 < each < 500, f"{each:.0f} bytes for each record; {peaks}"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -25,12 +23,7 @@ from agenteval.streams.console import Console
 from agenteval.streams.source import Source
 from agenteval.wire.row import Row
 from tests.support.page_records import every_status, result, trial
-from tests.support.tool import BIN, Done, jsonl, run, write
-
-PEAK = (
-    "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
-    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-)
+from tests.support.tool import BIN, Done, jsonl, peak_memory, run, write
 
 
 def blocks(page: str, kind: str) -> list[Any]:
@@ -128,8 +121,7 @@ def test_memory_does_not_grow_with_the_records(tmp_path: Path) -> None:
     for count in (200, 2500):
         file = tmp_path / f"{count}.jsonl"
         file.write_text("".join(line.replace('"a"', f'"a{at}"', 1) for at in range(count)))
-        done = subprocess.run([sys.executable, "-c", PEAK, BIN / "ae-format", file, "-f", "html"], capture_output=True)
-        peaks.append(int(done.stdout))
+        peaks.append(peak_memory(BIN / "ae-format", file, "-f", "html", cwd=tmp_path))
     assert peaks[1] < peaks[0] + 8_000 and peaks[1] < 40_000  # kB; the larger file has 55 MB
 
 

@@ -403,7 +403,9 @@ def test_the_example_with_checks(tmp_path: Path) -> None:
     assert {one["id"] for one in done.records if not one["score"]["pass"]} == {"capital", "river"}
     single = run("ae-capture", "-p", "say it", "--simple", "echo {}").expect(0).records
     assert [(one["id"], one["input"], one["output"]) for one in single] == [("prompt", "say it", "say it")]
-    run("ae-capture", "-p", "x", "f.jsonl", "--simple", "echo {}").expect(2).says("-p and f.jsonl cannot be used together")
+    run("ae-capture", "-p", "x", "f.jsonl", "--simple", "echo {}").expect(2).says(
+        "-p and f.jsonl cannot be used together"
+    )
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,19 @@ def start(
         return _start([tool, *map(str, args)], cwd, env or {}, source, target, subprocess.PIPE)
 
 
+def peak_memory(*command: object, cwd: Path) -> int:
+    """Returns the peak memory of a command in KiB, without its output.
+
+    A small process starts it: the peak of a child is at least what its parent holds.
+    """
+    code = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    words = [sys.executable, "-c", code, *map(str, command)]
+    return int(subprocess.run(words, cwd=cwd, check=True, stdout=subprocess.PIPE).stdout)
+
+
 def on_terminal(
     tool: str,
     *args: object,
