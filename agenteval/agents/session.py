@@ -35,7 +35,6 @@ from agenteval.agents.raw_record import RawRecordBuilder
 from agenteval.agents.sandbox import Sandbox
 from agenteval.errors import WorkspaceError
 from agenteval.processes.process import Command, Outcome, failure_of
-from agenteval.processes.scratch import discard
 from agenteval.processes.supervisor import ProcessSupervisor
 from agenteval.streams.patterns import PER_RECORD, SECONDS, Pattern, SlowPattern
 from agenteval.streams.redaction import Redactor
@@ -249,7 +248,7 @@ class PromptJob:
         finally:
             self.place.end()
             for made in filter(None, (self.temporary, self.home)):
-                discard(made)
+                self.processes.scratch.give_back(made)
 
     def _new_home(self) -> str:
         try:

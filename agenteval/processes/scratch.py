@@ -42,6 +42,7 @@ class Scratch:
         self._making = threading.Lock()
         self._numbers = count(1)
         self._lent: set[str] = set()
+        self._empty: list[str] = []  # directories that were given back as they were lent
 
     def new_name(self, prefix: str = "") -> str:
         """Returns an unused path for a file or directory; raises OSError if the directory for it cannot be made.
@@ -60,11 +61,25 @@ class Scratch:
             return self._path
 
     def new_directory(self) -> str:
-        """Returns a new directory for temporary files; raises OSError if it cannot be made."""
+        """Returns an empty directory for temporary files; raises OSError if it cannot be made."""
+        with suppress(IndexError):
+            if os.path.isdir(path := self._empty.pop()):
+                return path
         path = self.new_name()
         os.mkdir(path)
         os.chmod(path, SHARED)
         return path
+
+    def give_back(self, path: str) -> None:
+        """Removes a directory whose agent has ended, or keeps it for the next one if it is as new.
+
+        Most are: to remove and make one takes longer than all else that is done for a prompt, and far longer while the
+        disk is busy.
+        """
+        if _is_as_new(path):
+            self._empty.append(path)
+        else:
+            discard(path)
 
     def lend(self, path: str) -> None:
         """Takes note of a file elsewhere that must not outlive the tool either, before it is written."""
@@ -103,6 +118,14 @@ class Scratch:
         self._lock_file = _locked(path)
         os.chmod(path, ENTERED)
         return path
+
+
+def _is_as_new(path: str) -> bool:
+    """Whether a directory is empty, and still has the owner and the mode that it was made with."""
+    with suppress(OSError):
+        found = os.lstat(path)
+        return (found.st_mode, found.st_uid) == (stat.S_IFDIR | SHARED, os.geteuid()) and not os.listdir(path)
+    return False
 
 
 def take_file(path: str, size: int, *, wait: float) -> bytes:
