@@ -46,6 +46,8 @@ class GradedRecords:
 
     def _read(self) -> None:
         for offset, line in lines_of(self.output.absolute, follow=True):
+            if offset >= self.output.own_end:
+                break
             if not line.strip():
                 continue
             record = decode_record(line)

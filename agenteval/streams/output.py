@@ -164,6 +164,11 @@ class Output:
         return self._file is None or (self._file.keeps_offsets and end <= self._file.intact)
 
     @property
+    def own_end(self) -> int:
+        """Where the content of a regular file ends that is its own; what another program has appended comes later."""
+        return self._file.own[-1][1] if self._file is not None else sys.maxsize
+
+    @property
     def place(self) -> str:
         """Where the records are: another file if this one was removed, or another program wrote into it."""
         return self._file.path if self._file is not None else self.absolute
