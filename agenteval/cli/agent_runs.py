@@ -1,4 +1,4 @@
-"""What ae-run does with each prompt: run it and write what its agent printed; graded_runs.py is what follows on that.
+"""What ae-run does with each prompt: run it and write what its agent printed. ae-capture and ae-trials: graded_runs.py.
 
 ae-ray calls it with `remote`, and agents run on other machines.
 """

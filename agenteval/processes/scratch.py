@@ -62,8 +62,8 @@ class Scratch:
 
     def new_directory(self) -> str:
         """Returns an empty directory for temporary files; raises OSError if it cannot be made."""
-        with suppress(IndexError):
-            if os.path.isdir(path := self._empty.pop()):
+        with suppress(IndexError, OSError):  # none was given back, or an agent has removed it
+            if stat.S_ISDIR(os.lstat(path := self._empty.pop()).st_mode):  # not a link that took its place
                 return path
         path = self.new_name()
         os.mkdir(path)

@@ -150,6 +150,24 @@ def test_agents_do_not_share_the_sockets_of_tmux(base: Path, tmp_path: Path) -> 
     assert record["rawLines"][0].startswith(f"{base}/agenteval-") and record["rawLines"][1] == str(tmp_path)
 
 
+def test_a_directory_that_was_given_back_is_lent_again_unless_something_else_is_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    scratch = Scratch(lambda _path: None)
+    first = Path(scratch.new_directory())
+    scratch.give_back(str(first))
+    assert scratch.new_directory() == str(first)
+    scratch.give_back(str(first))
+    first.rmdir()
+    first.symlink_to("/")
+    second = Path(scratch.new_directory())
+    assert second != first and second.is_dir() and not list(second.iterdir())
+    scratch.remove()
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_directory_is_announced_before_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tool that is killed in between leaves nothing."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
