@@ -152,7 +152,7 @@ def events_table(found: Found, repetitions: int) -> Iterator[str]:
     rows: dict[tuple[str, int], list[Counts]] = {}
     for scenario, counts in found:
         rows.setdefault((scenario.name, scenario.runs), []).append(counts)
-    yield "| unchanged agent | runs | better shown | `--fail-if-worse` exits 1 |"
+    yield "| unchanged agent | runs | one called better | `--fail-if-worse` exits 1 |"
     yield "|---|---:|---:|---:|"
     for (name, runs), counted in rows.items():
         shown = [spread([counts.events[event] / repetitions for counts in counted]) for event in EVENTS]
@@ -165,7 +165,7 @@ def events_table(found: Found, repetitions: int) -> Iterator[str]:
 
 def power_table(found: Found, repetitions: int) -> Iterator[str]:
     """How often a run that passes 15 % less often is found."""
-    yield "| now passes 68 %, before 80 % | n | better shown | `--fail-if-worse` exits 1 |"
+    yield "| worse agent | prompts | one called better | `--fail-if-worse` exits 1 |"
     yield "|---|---:|---:|---:|"
     for scenario, counts in found:
         shown = [f"{counts.events[event] / repetitions:.1%}" for event in EVENTS]
@@ -190,20 +190,22 @@ def comparisons_part(found: Found, settings: Settings) -> Part:
     intervals, unchanged, worse = found[: len(INTERVALS)], found[len(INTERVALS) : first], found[first:]
     off = 200 * (0.05 * 0.95 / repetitions) ** 0.5
     lines = [
-        f"Seed {settings.seed}, {repetitions:,} simulated evaluations of each of {len(found)} kinds: the share of one",
-        f"kind is off by up to {off:.1f} points by chance, in 19 of 20 cases. How often a 95 %",
-        "interval contains the true value, over all kinds, and for the kinds with the lowest and the highest share:",
+        f"{len(found)} kinds of evaluation were simulated {repetitions:,} times each, with seed {settings.seed}.",
+        f"In 19 of 20 cases, the share for one kind is off by at most {off:.1f} points by chance. How often a 95 %",
+        "interval contains the true value, over all kinds, with the kinds that have the lowest and the highest",
+        "share in brackets:",
         "",
         *coverage_table(intervals, repetitions),
         "",
-        "† In the kinds above 98 %, the true value is so near 0 or 1 that one side is hardly ever missed: even if",
-        "every prompt passes, the interval contains it.",
+        "†: in the kinds above 98 %, the true value is so near 0 or 1 that one side of the interval is hardly ever",
+        "missed: even if every prompt passes, the interval contains it.",
         "",
-        "Two runs or more of the same agent, n 10 to 300: how often a run is wrongly called better, or stopped:",
+        "How often two or more runs of the same agent, with 10 to 300 prompts, are wrongly told apart, or stop the",
+        "build:",
         "",
         *events_table(unchanged, repetitions),
         "",
-        "How often a run that is worse is found:",
+        "How often a worse agent, with a pass rate of 68 % instead of 80 %, is detected:",
         "",
         *power_table(worse, repetitions),
     ]

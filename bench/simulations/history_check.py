@@ -68,10 +68,10 @@ def tables(repetitions: int, every: Sequence[Alarms]) -> tuple[list[str], list[M
     misses: list[Miss] = []
     histories = repetitions // 4
     lines = [
-        f'{histories:,} histories each, seeds from 0 by row; "found" are changes shown at most one run away,',
-        '"wrongly" are histories in which any other change is shown:',
+        f'Each row is {histories:,} simulated histories. "Found" is the share in which the drop is shown, at most',
+        'one run away from where it happened; "wrong" is the share in which any other change is shown:',
         "",
-        "| rate | points lost | runs | prompts | k | found | wrongly |",
+        "| pass rate | points lost | runs | prompts | trials | found | wrong |",
         "|---|---|---|---|---|---|---|",
     ]
     for case, alarms in zip(CASES, every, strict=True):

@@ -173,10 +173,10 @@ KINDS = [
     Kind("1 trial of easy prompts, 3 of hard ones", (10, 30, 100, 300), unequal_trials(1, 3)),
     Kind("clusters of 5", (12, 30, 100), clusters(equal_sizes)),
     Kind("clusters of 1 to 20", (12, 30, 100), clusters(geometric_sizes)),
-    Kind("one cluster has a third", (12, 30, 100), clusters(one_large)),
+    Kind("one cluster has a third of the prompts", (12, 30, 100), clusters(one_large)),
     *[
         Kind(
-            f"scores around {mean:g} in {f'steps of 1/{steps}' if steps else 'any step'}, spread {c:g}",
+            f"scores around {mean:g} {f'in steps of 1/{steps}' if steps else 'without steps'}, concentration {c:g}",
             (10, 30, 100, 300),
             rubric(mean, c, steps),
         )
@@ -235,8 +235,18 @@ def tables(tasks: Sequence[Task], counted: Sequence[Held]) -> tuple[list[str], l
     """Returns a row per kind and figure with the share that holds, and the goals that are missed."""
     found = {(task.number, task.n): held for task, held in zip(tasks, counted, strict=True)}
     runs, sizes, misses = tasks[0].runs, (10, 12, 30, 100, 300), list[Miss]()
-    lines = [f"{runs:,} evaluations each; n are prompts, or clusters of them; † one side is hardly ever missed:", ""]
-    lines += ["| what | interval of | " + " | ".join(f"n = {n}" for n in sizes) + " |", "|---" * (len(sizes) + 2) + "|"]
+    lines = [
+        f"How often a 95 % interval contains the true value, in {runs:,} simulated evaluations per cell. n is the",
+        "number of prompts, or of clusters of prompts. For times, the two figures are the standard deviations of",
+        "log(time) between prompts and between trials. For scores, a high concentration means that they lie close",
+        "to their mean. †: the true value is so near an end of the scale that one side of the interval is hardly",
+        "ever missed.",
+        "",
+    ]
+    lines += [
+        "| evaluations | interval of | " + " | ".join(f"n = {n}" for n in sizes) + " |",
+        "|---" * (len(sizes) + 2) + "|",
+    ]
     for number, kind in enumerate(KINDS):
         for name in dict.fromkeys(name for n in kind.sizes for name in found[number, n].total):
             cells = []

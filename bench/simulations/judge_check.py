@@ -142,7 +142,13 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
     misses: list[Miss] = []
     names = ("corrected", *SHOWN)
     titles = ["right", "sensitivity", "specificity", "records", "labels of each", "corrected pass rate", *SHOWN]
-    lines = [f"{runs:,} runs each, seeds from 0 by row:", ""]
+    lines = [
+        f"Figures of one run. Each row is {runs:,} simulated runs: the first five columns are the share of right",
+        "answers, how many of the right answers the grader passes, how many of the wrong ones it fails, the number",
+        "of records, and the number of labelled passes and of labelled failures. The others are how often the",
+        "interval contains the true value:",
+        "",
+    ]
     lines += ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
     for at, case in enumerate(JUDGES):
         found = judge_coverage(*case, runs=runs, seed=at)
@@ -150,9 +156,15 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
         lines.append("| " + " | ".join(cells) + " |")
         for name in names:
             misses += coverage_miss(f"labels, case {at}, {name}", found[name], runs, case[-1], one_sided=True)
-    lines += ["", "The difference of two runs by labels of both, and by the grader alone:", ""]
-    lines += ["| prompts | pass rates | grader of each | labels of each | corrected | grader alone |", "|---" * 6 + "|"]
     compared = max(1, runs // 2)
+    lines += [
+        "",
+        f"The difference of two runs, corrected by labels of both, and by the grader alone ({compared:,}",
+        'comparisons per row). "Sensitivity, specificity" are the grader\'s for the first run, then for the second:',
+        "",
+        "| prompts | pass rates | sensitivity, specificity | labels of each | corrected | grader alone |",
+        "|---" * 6 + "|",
+    ]
     for at, (n, rates, graders, labels, same) in enumerate(DIFFERENCES):
         held, believed = difference_coverage(n, rates, graders, labels, same, compared, at)
         of = [", ".join(f"{value:g}" for value in values) for values in (rates, *graders)]
@@ -167,7 +179,8 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
         lines.append("| " + " | ".join(cells) + " |")
         misses += coverage_miss(f"corrected difference, case {at}", held, compared, n)
     rankings = max(1, runs // 3)
-    lines += ["", f"{rankings:,} runs each:", "", "| true strengths | prompts | held |", "|---|---|---|"]
+    lines += ["", f"Strengths of three runs or more ({rankings:,} comparisons per row):", ""]
+    lines += ["| true strengths | prompts | interval contains the true value |", "|---|---|---|"]
     for at, (true, prompts) in enumerate(STRENGTHS):
         held = strength_coverage(true, prompts, rankings, at)
         lines.append(f"| {', '.join(f'{strength:g}' for strength in true)} | {prompts} | {held:.1%} |")

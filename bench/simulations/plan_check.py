@@ -98,8 +98,15 @@ def quantiles(mean: float, between: float, draw: np.random.Generator) -> Any:
 def tables(comparisons: int) -> tuple[list[str], list[Miss]]:
     """Returns planned prompts and the share of comparisons that show the difference, and the goals that are missed."""
     misses: list[Miss] = []
-    lines = [f"{comparisons:,} comparisons each, seeds from 0 by row:", ""]
-    lines += ["| rate | difference | between | correlation | k | prompts | shown |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        f'Each row is {comparisons:,} simulated comparisons. "Between" is the share of the variance that lies',
+        'between prompts, "correlation" how alike the two agents find the prompts, "prompts" the plan:',
+        "",
+    ]
+    lines += [
+        "| pass rate | difference | between | correlation | trials | prompts | detected |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for at, values in enumerate(CASES):
         case = Case(*values)
         prompts = planned_prompts(case)
@@ -111,10 +118,14 @@ def tables(comparisons: int) -> tuple[list[str], list[Miss]]:
             )
     lines += [
         "",
-        "The difference that this many prompts detect with 80 % power, by two equal runs, and how often it is shown:",
+        "`minimumDetectableDifference`, in points, as computed from two equal runs, and how often a true difference of",
+        'that size is detected (it aims at 80 %). "Pairs" is how many pairs of runs are compared:',
         "",
     ]
-    lines += ["| prompts | rate | correlation | k | pairs | points | shown |", "|---|---|---|---|---|---|---|"]
+    lines += [
+        "| prompts | pass rate | correlation | trials | pairs | points | detected |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for at, would in enumerate(WOULD_SHOW):
         points, shown = share_would_show(*would, runs=comparisons, seed=at)
         lines.append(f"| {' | '.join(f'{value:g}' for value in would)} | {points * 100:.1f} | {shown:.1%} |")

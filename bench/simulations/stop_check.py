@@ -84,10 +84,12 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
     """Returns a line per case, and the goals that are missed."""
     misses: list[Miss] = []
     lines = [
-        f'{runs:,} runs each, seeds from 0 by row; "rightly" are runs stopped with the right answer (with `--margin`,',
-        'also "at most that much worse"); "missed" are stopped runs whose interval does not contain the true value:',
+        f'Each row is {runs:,} simulated runs. "Difference" is from the baseline, whose pass rate comes first.',
+        '"Rightly" is the share of runs that stopped with the right answer, which with `--margin` may also be "at',
+        'most that much worse"; "missed" is the share that stopped with an interval that does not contain the true',
+        "difference:",
         "",
-        "| rate | difference | prompts | k | margin | stopped | rightly | missed | prompts saved |",
+        "| pass rate | difference | prompts | trials | margin | stopped | rightly | missed | prompts saved |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for at, case in enumerate(CASES):

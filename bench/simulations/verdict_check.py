@@ -110,10 +110,11 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
     seen, misses = agreement(max(PAIRS, runs), 26)
     counts = ", ".join(f"{name} {count:,}" for name, count in sorted(seen.items()))
     lines = [
-        f"{seen.total():,} pairs of simulated runs ({counts}):",
-        f"headline, interval and `--fail-if-worse` disagree in {len(misses)} of them.",
+        f"Of {seen.total():,} pairs of simulated runs ({counts}),",
+        f"headline, interval and `--fail-if-worse` disagree in {len(misses)}.",
         "",
-        f"How often an agent is called worse that is not, but ends without a record on {DIES:.0%} of prompts:",
+        f"How often an agent is called worse if it is as good as before, but leaves no record for {DIES:.0%} of",
+        "the prompts:",
         "",
         "| prompts | `--missing fail` | `--missing skip` |",
         "|---|---|---|",
@@ -121,8 +122,12 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
     for prompts in (30, 100, 300):
         failed, skipped = deaths(prompts, runs // 4, prompts)
         lines.append(f"| {prompts} | {failed:.1%} | {skipped:.1%} |")
-    lines += ["", "Places of three runs or more: how often all are right at once, and how many each run may have:", ""]
-    lines += ["| prompts | pass rates | all hold | places of a run |", "|---|---|---|---|"]
+    lines += [
+        "",
+        "How often the places of all runs are right at once, and how many places a run may have on average:",
+        "",
+    ]
+    lines += ["| prompts | pass rates | all right | places per run |", "|---|---|---|---|"]
     for prompts, rates in PLACES:
         held, width = places_held(prompts, rates, runs // 4, prompts)
         lines.append(f"| {prompts} | {', '.join(f'{rate:g}' for rate in rates)} | {held:.1%} | {width:.1f} |")
