@@ -14,7 +14,7 @@ import pytest
 from agenteval.cluster.shards import parse_shard
 from tests.support.slurm import missing as slurm_missing
 from tests.support.slurm import slurm_cluster
-from tests.support.tool import BIN, ROOT, read, run, script, write
+from tests.support.tool import BIN, ROOT, python_script, read, run, script, write
 from tests.support.watching import until
 
 EXAMPLE = ROOT / "examples" / "cluster"
@@ -247,14 +247,15 @@ def test_the_image_is_pinned_and_not_root() -> None:
         assert (ROOT / name).exists()
 
 
-# kubectl run, wait, exec [-i] and delete, as documented; a pod is a directory, and its root is $POD in the command.
+# kubectl run, wait, get, exec [-i] and delete, as documented. A pod is a directory; its root is $POD in the command.
 KUBECTL = r"""
 echo "$*" >> "$PODS/calls"
 while case $1 in --*) true;; *) false;; esac; do shift; done
 verb=$1; shift
 case $verb in
 run) mkdir "$PODS/$1"; echo "pod/$1 created";;
-wait) for word; do case $word in pod/*) test -d "$PODS/${word#pod/}";; esac; done;;
+wait) for word; do case $word in pod/*) test -d "$PODS/${word#pod/}";; esac; done; pod-status "$verb" "$@";;
+get) pod-status "$verb" "$@";;
 delete) rm -rf "$PODS/$2";;
 exec)
     [ "$1" = -i ] && shift || exec < /dev/null
@@ -266,19 +267,78 @@ exec)
 esac
 """
 
+# What kubectl makes of a pod's status: a line of $STATUSES for each wait, the last one from then on. A wait takes no
+# time here, but its timeout is noted. As in kubectl, a key that is missing is empty in a jsonpath.
+POD_STATUS = r"""
+import json, os, re, sys
+from pathlib import Path
 
-@pytest.mark.parametrize(("agent", "code"), [("exit 0", 0), ("exit 7", 7)])
-def test_an_agent_in_a_pod(agent: str, code: int, folder: Path) -> None:
-    """Output, exit code, variables and the workspace are those of the pod, which is deleted."""
+pods = Path(os.environ["PODS"])
+statuses = [json.loads(line) for line in Path(os.environ["STATUSES"]).read_text().splitlines()]
+verb, *words = sys.argv[1:]
+if verb == "wait":
+    (timeout,) = [word.split("=")[1] for word in words if word.startswith("--timeout=")]
+    waited = [*(pods / "waited").read_text().split(), timeout] if (pods / "waited").exists() else [timeout]
+    (pods / "waited").write_text(" ".join(waited))
+status = statuses[min(len((pods / "waited").read_text().split()), len(statuses)) - 1]
+
+def find(path):
+    found = [{"status": status}]
+    for name, every, key, value in re.findall(r'\.(\w+)|\[(\*)\]|\[\?\(@\.(\w+)=="(\w+)"\)\]', path):
+        if name:
+            found = [item[name] for item in found if name in item]
+        else:
+            found = [element for item in found for element in item if every or element[key] == value]
+    return " ".join(found)
+
+if verb == "get":
+    (template,) = [word.removeprefix("jsonpath=") for word in words if word.startswith("jsonpath=")]
+    print(re.sub(r"\{(.+?)\}", lambda match: find(match[1]), template), end="")
+elif not any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", ())):
+    sys.exit("error: timed out waiting for the condition on pods/x")
+"""
+
+
+def status(phase: str, container: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Returns the status of a pod, as far as the API server gives it, with the state of its container."""
+    return {"phase": phase, "containerStatuses": [{"name": "agent", "state": container}], **more}
+
+
+READY = status("Running", {"running": {}}, conditions=[{"type": "Ready", "status": "True"}])
+CREATING = status("Pending", {"waiting": {"reason": "ContainerCreating"}})
+NO_IMAGE = status("Pending", {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "agent:1"'}})
+START_ERROR = status(
+    "Failed", {"terminated": {"reason": "StartError", "message": 'exec: "sleep":\nexecutable file not found'}}
+)
+EVICTED = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
+NO_NODE = {
+    "phase": "Pending",
+    "conditions": [
+        {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: 3 Insufficient cpu."}
+    ],
+}
+
+
+@pytest.fixture
+def in_pod(folder: Path) -> dict[str, str]:
+    """Returns the environment of in-pod with a kubectl whose pods are ready at once; STATUSES is to be changed."""
     (folder / "bin").mkdir()
     (folder / "pods").mkdir()
+    script(folder / "bin" / "kubectl", KUBECTL)
+    python_script(folder / "bin" / "pod-status", POD_STATUS)
+    write(folder / "statuses", READY)
+    path = f"{folder / 'bin'}:{os.environ['PATH']}"
+    return {"PATH": path, "PODS": str(folder / "pods"), "STATUSES": str(folder / "statuses"), "AE_POD_IMAGE": "agent:1"}
+
+
+@pytest.mark.parametrize(("agent", "code"), [("exit 0", 0), ("exit 7", 7)])
+def test_an_agent_in_a_pod(agent: str, code: int, folder: Path, in_pod: dict[str, str]) -> None:
+    """Output, exit code, variables and the workspace are those of the pod, which is deleted."""
     (folder / "template").mkdir()
     (folder / "template" / "given").write_text("old")
-    script(folder / "bin" / "kubectl", KUBECTL)
     script(folder / "work.sh", f'cat given; echo new > given; echo "$KEY $1"; test -z "$HOME" && touch made; {agent}')
     shutil.copy(folder / "work.sh", folder / "template" / "work.sh")
-    env = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PODS": str(folder / "pods"), "KEY": "a b"}
-    env |= {"AE_POD_IMAGE": "agent:1", "AE_POD_ENV": "KEY", "AE_POD_ARGS": "--namespace=evals"}
+    env = {**in_pod, "KEY": "a b", "AE_POD_ENV": "KEY", "AE_POD_ARGS": "--namespace=evals"}
     args = ("prompts.jsonl", "-j", 3, "--workspace-dir", "ws", "--workspace-template", "template", "--no-redact")
     agent_command = f"{folder / 'in-pod'} sh work.sh {{}}"
     done = run("ae-run", *args, "--keep-going", "--simple", agent_command, cwd=folder, env=env, timeout=60).expect(0)
@@ -286,10 +346,43 @@ def test_an_agent_in_a_pod(agent: str, code: int, folder: Path) -> None:
         assert record["rawLines"] == ["old" + f"a b {record['input']}"] and record["exitCode"] == code, done
         place = Path(record["metadata"]["workspaceDir"])
         assert (place / "given").read_text() == "new\n" and (place / "made").exists()
-    assert [path.name for path in (folder / "pods").iterdir()] == ["calls"], "every pod is deleted"
+    assert not list((folder / "pods").glob("ae-*")), "every pod is deleted"
     calls = (folder / "pods" / "calls").read_text()
     assert calls.count("--image=agent:1 --restart=Never") == len(PROMPTS) and "a b" not in calls
     assert calls.count("--namespace=evals ") == 6 * len(PROMPTS)  # run, wait, in, the agent, back, delete
+
+
+@pytest.mark.parametrize(
+    ("statuses", "says"),
+    [
+        ([START_ERROR], 'the pod did not start: Failed StartError: exec: "sleep": executable file not found\n'),
+        ([CREATING, EVICTED], "the pod did not start: Failed Evicted: The node was low on resource: memory.\n"),
+        ([CREATING, NO_IMAGE], 'the pod did not start: Pending ImagePullBackOff: Back-off pulling image "agent:1"\n'),
+    ],
+)
+def test_a_pod_that_has_failed_is_not_waited_for(
+    statuses: list[dict[str, Any]], says: str, folder: Path, in_pod: dict[str, str]
+) -> None:
+    """One line names the reason, and the pod is deleted."""
+    write(folder / "statuses", *statuses)
+    done = run("./in-pod", "true", cwd=folder, env=in_pod).expect(1)
+    assert done.stderr == f"in-pod: {says}"
+    waited = [int(seconds[:-1]) for seconds in (folder / "pods" / "waited").read_text().split()]
+    assert sum(waited) <= 60 and not list((folder / "pods").glob("ae-*")), waited
+
+
+def test_a_pod_that_may_still_start_is_waited_for(folder: Path, in_pod: dict[str, str]) -> None:
+    """A pod without a node has 300 seconds; an image that could not be pulled at first is no failure."""
+    write(folder / "statuses", NO_NODE)
+    done = run("./in-pod", "true", cwd=folder, env=in_pod).expect(1)
+    assert "timed out waiting" in done.stderr and "0/3 nodes are available" in done.stderr
+    waited = [int(seconds[:-1]) for seconds in (folder / "pods" / "waited").read_text().split()]
+    assert sum(waited) == 300
+    (folder / "pods" / "waited").unlink()
+    (folder / "work").mkdir()
+    write(folder / "statuses", NO_NODE, CREATING, NO_IMAGE, NO_IMAGE, CREATING, READY)
+    done = run("../in-pod", "echo", "hello", cwd=folder / "work", env=in_pod).expect(0, stderr="")
+    assert done.out == b"hello\n"
 
 
 def test_a_pod_that_cannot_start_is_a_failed_agent(folder: Path) -> None:
