@@ -101,24 +101,26 @@ class Tool(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Splits off an agent's command first, because Click itself would drop the `--`."""
         if not self.takes_command:
-            try:
-                return super().parse_args(ctx, list(args))
-            except click.UsageError as error:
-                if advice := _several_files(self.name or "ae", error.message):
-                    raise click.UsageError(advice, ctx) from None
-                raise
+            return self._parse_own(ctx, args)
         own, command = (args[: args.index("--")], args[args.index("--") + 1 :]) if "--" in args else (args, None)
         if command and (meant := _without_mistake(own, command)):
             line = shlex.join([self.name or "ae", *meant])
             raise click.UsageError(f"-- {command[0]}: what follows -- is the agent's command: {line}", ctx)
-        try:
-            rest = super().parse_args(ctx, list(own))
-        except click.UsageError as error:
-            if command is None and "unexpected extra argument" in error.message:
-                raise click.UsageError(_extra_words(self.name or "ae", own, error.message), ctx) from None
-            raise
+        rest = self._parse_own(ctx, own, command is None)
         ctx.params["command"] = command
         return rest
+
+    def _parse_own(self, ctx: click.Context, own: list[str], may_lack_dashes: bool = False) -> list[str]:
+        """Parses the tool's own words; the message about a word too many tells what to type instead."""
+        try:
+            return super().parse_args(ctx, list(own))
+        except click.UsageError as error:
+            name = self.name or "ae"
+            if advice := _several_files(name, error.message):
+                raise click.UsageError(advice, ctx) from None
+            if may_lack_dashes and "unexpected extra argument" in error.message:
+                raise click.UsageError(_extra_words(name, own, error.message), ctx) from None
+            raise
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Adds the agent's command to the usage line."""
@@ -160,9 +162,7 @@ def _without_mistake(own: list[str], command: list[str]) -> list[str] | None:
 
 
 def _extra_words(name: str, args: list[str], message: str) -> str:
-    """Returns what to type instead of unexpected words: several files, an adapter's name or a command."""
-    if advice := _several_files(name, message):
-        return advice
+    """Returns what to type instead of unexpected words: an adapter's name or a command."""
     first = _first_extra(message)
     at = args.index(first) if first in args else len(args)
     if first == "{}" and "--simple" in args[:at]:

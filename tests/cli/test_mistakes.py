@@ -45,6 +45,7 @@ MISTAKES = [
         "ae-capture prompts.jsonl more.jsonl -s claude",
         "more.jsonl: ae-capture reads one file; for several: cat FILE… | ae-c",
     ),
+    ("ae-run prompts.jsonl more.jsonl -- cat", "more.jsonl: ae-run reads one file; for several: cat FILE… | ae-run"),
     ("ae-format results.jsonl again.jsonl", "again.jsonl: ae-format reads one file; for several: cat FILE… | ae-f"),
     ("ae-capture promts.jsonl --simple 'echo {}'", "No such file or directory; did you mean prompts.jsonl?"),
     ("ae-capture nothing.jsonl --simple 'echo {}'", "nothing.jsonl: No such file or directory"),
