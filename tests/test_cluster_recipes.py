@@ -149,9 +149,9 @@ def test_a_real_slurm_array_job_that_is_cancelled_and_submitted_again(folder: Pa
     assert all(record["output"].startswith("you asked: ") for record in read(folder / "results.jsonl"))
 
 
-def manifest(folder: Path) -> dict[str, Any]:
+def manifest(folder: Path, name: str = "kubernetes.yaml") -> dict[str, Any]:
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
-    loaded: dict[str, Any] = yaml.safe_load((folder / "kubernetes.yaml").read_text())
+    loaded: dict[str, Any] = yaml.safe_load((folder / name).read_text())
     return loaded
 
 
@@ -159,6 +159,7 @@ def test_the_kubernetes_manifest_matches_the_official_schema(folder: Path) -> No
     validator = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
     job = manifest(folder)
     validator.validate(job, "1.31", strict=True)
+    validator.validate(manifest(folder, "kubernetes-volume.yaml"), "1.31", strict=True)
     with pytest.raises(Exception, match="completionsMode"):
         validator.validate({**job, "spec": {**job["spec"], "completionsMode": "Indexed"}}, "1.31", strict=True)
 
@@ -200,9 +201,22 @@ def test_the_manifest_of_the_job() -> None:
     assert codes["FailJob"] == {"containerName": container["name"], "operator": "In", "values": [2]}
     assert codes["FailIndex"]["values"] == [1]
     assert rules[0]["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}], "preemption counts first"
-    for text in (EXAMPLE / "kubernetes.yaml", ROOT / "docs" / "cluster.md"):
-        assert "ReadWriteMany" in text.read_text(), "what the volume must be"
     assert pod["securityContext"]["runAsNonRoot"] and pod["volumes"][0]["name"] == container["volumeMounts"][0]["name"]
+
+
+def test_pods_on_several_nodes_can_write_to_the_volume(folder: Path) -> None:
+    """The Job runs several pods at a time and mounts the claim for writing: it and the notes must say ReadWriteMany."""
+    spec, claim = manifest(folder)["spec"], manifest(folder, "kubernetes-volume.yaml")
+    pod = spec["template"]["spec"]
+    (container,), (volume,) = pod["containers"], pod["volumes"]
+    (mount,) = container["volumeMounts"]
+    assert claim["kind"] == "PersistentVolumeClaim" and spec["parallelism"] > 1
+    assert volume == {"name": mount["name"], "persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}
+    assert container["workingDir"] == mount["mountPath"], "the shards are written there"
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    for text in (folder / "kubernetes.yaml", ROOT / "docs" / "cluster.md"):
+        assert "must be ReadWriteMany" in " ".join(text.read_text().replace("\n#", "").split()), text
+        assert "kubernetes-volume.yaml" in text.read_text(), text
 
 
 def action_for(rules: list[dict[str, Any]], code: int, *, disrupted: bool) -> str:
