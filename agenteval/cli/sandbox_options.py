@@ -23,7 +23,10 @@ def sandbox_options(what: str, *, net: str) -> Decorator:
         click.option("--sandbox-net", type=click.Choice(NETWORKS), help=f"Network in the sandbox.  [default: {net}]"),
         click.option("--sandbox-image", metavar="IMAGE", help="Container image to run in, for podman and docker."),
         click.option(
-            "--sandbox-read", multiple=True, metavar="PATH", help="Further file or directory they may read; repeatable."
+            "--sandbox-read",
+            multiple=True,
+            metavar="PATH",
+            help="Another file or directory to make readable; repeatable.",
         ),
     )
 

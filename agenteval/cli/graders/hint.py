@@ -13,7 +13,7 @@ from agenteval.grading.serve import answer_all
 @input_argument("RECORDS")
 @click.option("--exact", is_flag=True, help="The output must equal the hint, apart from surrounding whitespace.")
 @click.option("--regex", is_flag=True, help="The hint is a regular expression to search for in the output.")
-@click.option("--case", is_flag=True, help="Match upper and lower case.  [default: ignore case]")
+@click.option("--case", is_flag=True, help="Distinguish upper and lower case.  [default: ignore case]")
 @click.option("-i", "--ignore-case", is_flag=True, hidden=True, expose_value=False)  # of earlier versions
 @output_option
 def main(path: str | None, output: str | None, debug: bool, **options: bool) -> int:

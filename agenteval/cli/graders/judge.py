@@ -103,12 +103,12 @@ def main(
     """Grade answers with a model as judge: overall score, accuracy, completeness, relevance, reasoning.
 
     The judge sees the question (`input`, else `question`), the answer (`output`, or `answer` if the output is a JSON
-    object that has one), its sources and the record's `reference` and `hint`, fenced so that an answer cannot give
-    instructions. A --prompt that names {{sources}}, {{reference}}, {{hint}}, {{rubric}}, {{trajectory}} or
-    {{metadata}} gets exactly these. A record's own `rubric` takes precedence over --rubric. The overall score becomes
-    the record's score. The judge needs OPENAI_API_KEY; OPENAI_BASE_URL names any other server with that API (one on
-    this machine needs no key). Requests are retried after rate limits, server errors and timeouts; Retry-After is
-    honoured.
+    object that has one), its sources and the record's `reference` and `hint`, enclosed in a delimiter so that an
+    answer cannot pose as instructions. A --prompt that names {{sources}}, {{reference}}, {{hint}}, {{rubric}},
+    {{trajectory}} or {{metadata}} gets exactly these. A record's own `rubric` takes precedence over --rubric. The
+    overall score becomes the record's score. The judge needs OPENAI_API_KEY; OPENAI_BASE_URL names any other server
+    with that API (one on this machine needs no key). Requests are retried after rate limits, server errors and
+    timeouts; Retry-After is honoured.
 
     Scores, models, tokens and cost are in `outcome`; cost_usd is null without --price. A judge whose reply cannot be
     read is asked once more. A verdict that still cannot be read, has scores outside 0 to 1 or comes from another

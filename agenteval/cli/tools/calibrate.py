@@ -169,11 +169,11 @@ def keep_ticks(path: str | None, labels: Labels | None) -> None:
 @grader_options
 @verdict_options()
 @click.option("--labels", metavar="FILE", help="A person's verdicts, as JSONL with id and pass.")
-@click.option("--baseline", metavar="FILE", help="Graded results of another agent, to compare as a person would.")
-@click.option("--baseline-labels", metavar="FILE", help="A person's verdicts on these.")
+@click.option("--baseline", metavar="FILE", help="Graded results of another run, to compare with this one.")
+@click.option("--baseline-labels", metavar="FILE", help="A person's verdicts on the records of --baseline.")
 @click.option("--show-verdicts", is_flag=True, help="Show the grader's verdict above the boxes, not folded below.")
-@click.option("--min-agreement", type=NumberRange(0, 1), metavar="X", help="Exit 1 if it is below.")
-@click.option("--min-kappa", type=NumberRange(-1, 1), metavar="X", help="Exit 1 if it is below.")
+@click.option("--min-agreement", type=NumberRange(0, 1), metavar="X", help="Exit 1 if the agreement is below X.")
+@click.option("--min-kappa", type=NumberRange(-1, 1), metavar="X", help="Exit 1 if Cohen's kappa is below X.")
 @click.option("--read", is_flag=True, help="RESULTS is a ticked document: write its labels as JSONL.")
 @form_option(FORMS, "markdown")
 @output_option

@@ -223,7 +223,7 @@ def job_summary(run: RunFigures, checks: Sequence[Checked], title: str, passed: 
     "--confident", is_flag=True, help="The bound of the 95 % interval must meet the limit, not just the value."
 )
 @click.option("--shown", is_flag=True, help="Fail only if the 95 % interval shows that a condition is not met.")
-@click.option("--by", metavar="KEY[,KEY]", help="Each category by this metadata key must meet the conditions, too.")
+@click.option("--by", metavar="KEY[,KEY]", help="Each category by this metadata key must also meet the conditions.")
 @click.option("--summary", metavar="FILE", help="Append the outcome as markdown to FILE, such as $GITHUB_STEP_SUMMARY.")
 @max_line_option
 @output_option

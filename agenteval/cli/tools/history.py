@@ -38,7 +38,7 @@ def main(
 ) -> int:
     """Show how an evaluation has developed over many runs, and when it changed.
 
-    Each FILE holds results or trials; a DIR stands for all files below it that end in .jsonl or .ndjson, and stdin is
+    Each FILE holds results or trials; a DIR means all files below it that end in .jsonl or .ndjson, and stdin is
     read if nothing is given. Runs are told apart by `metadata.runId`, so a file may hold several runs and a run may
     span several files; records without a runId form one run per file. Runs are ordered by when they started, else by
     the order of their files.

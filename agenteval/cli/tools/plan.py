@@ -30,14 +30,23 @@ def pilot_run(source: Source, pilot: Pilot) -> PilotRun:
 
 @tool(NAME)
 @click.argument("paths", metavar="[PILOT [OTHER]]", nargs=-1)
-@click.option("--detect", type=NumberRange(0.001, 1), default=0.05, help="Difference in pass rate to detect.")
-@click.option("--power", type=NumberRange(0.5, 0.999), default=0.8, help="Probability of detecting it.")
-@click.option("--pass-rate", "rate", type=NumberRange(0, 1), help="Expected pass rate.  [default: the pilot's]")
-@click.option("-k", "--trials", type=click.IntRange(1, 10_000), default=1, help="Trials per prompt.")
-@count_option("-n", "--prompts", least=2, help="Number of prompts you have.  [default: the pilot's]")
-@click.option("--between", type=NumberRange(0, 1), help="Share of the variance that is between prompts.")
 @click.option(
-    "--correlation", type=NumberRange(-1, 1), help="Correlation of the prompts' difficulty for the two agents."
+    "--detect", type=NumberRange(0.001, 1), metavar="D", default=0.05, help="Difference in pass rate to detect."
+)
+@click.option("--power", type=NumberRange(0.5, 0.999), metavar="P", default=0.8, help="Probability of detecting it.")
+@click.option(
+    "--pass-rate", "rate", type=NumberRange(0, 1), metavar="RATE", help="Expected pass rate.  [default: the pilot's]"
+)
+@click.option("-k", "--trials", type=click.IntRange(1, 10_000), metavar="K", default=1, help="Trials per prompt.")
+@count_option("-n", "--prompts", least=2, help="Number of prompts you have.  [default: the pilot's]")
+@click.option(
+    "--between", type=NumberRange(0, 1), metavar="SHARE", help="Share of the variance that is between prompts."
+)
+@click.option(
+    "--correlation",
+    type=NumberRange(-1, 1),
+    metavar="R",
+    help="Correlation of the prompts' difficulty for the two agents.",
 )
 @form_option(FORMS, "text")
 @output_option
@@ -63,12 +72,12 @@ def main(
     the other agent on the same prompts; with --pass-rate neither is needed.
 
     Two things vary. Prompts differ in difficulty, and in how much better one agent is on them: only more prompts
-    average that out. Trials of one prompt differ by chance: more trials average that out, too. What the pilots do not
-    measure is assumed: half of the variance is between prompts (--between; a pilot with 2 or more trials measures
+    average that out. Trials of one prompt differ by chance: more trials average that out as well. What the pilots do
+    not measure is assumed: half of the variance is between prompts (--between; a pilot with 2 or more trials measures
     it), and the difficulty of a prompt for one agent correlates with that for the other at 0.8 (--correlation; two
-    such pilots measure it). A plan from pilots with one trial is for one trial. RANGE is what the 95 % intervals of
-    the pilots leave open. For the same number of runs, more prompts reveal at least as much as more trials; trials
-    help when you have no more prompts, and to measure pass^k.
+    such pilots measure it). A plan from pilots with one trial is for one trial. The column RANGE shows the plan at
+    both ends of the pilots' 95 % interval. For the same number of runs, more prompts reveal at least as much as more
+    trials; trials help when you have no more prompts, and to measure pass^k.
 
     Formats (-f):
       {forms}

@@ -86,7 +86,7 @@ def main(
     """Show records as a timeline: the prompt, every step with its time, the answer and the verdict.
 
     RESULTS is a file of results or of trials, graded or not; stdin if missing or -. Without an ID all
-    records are shown, one after another. A trial is named ID#N; the ID of a prompt stands for all of
+    records are shown, one after another. A trial is named ID#N; the ID of a prompt selects all of
     its trials.
 
     On a terminal the timeline is coloured and, if it does not fit on the screen, shown with $PAGER (less); elsewhere
