@@ -514,7 +514,7 @@ def _parse(line: bytes) -> JournalEntry | WrittenLine | PlannedLine:
     try:
         return convert(value, kind)
     except msgspec.ValidationError as error:
-        raise BadRecord(f"no entry of this file ({error})") from None
+        raise BadRecord(f"not an entry of this file ({error})") from None
 
 
 def _line(entry: Wire) -> bytes:
