@@ -141,7 +141,8 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
     """Returns both tables in markdown, and the goals that are missed."""
     misses: list[Miss] = []
     names = ("corrected", *SHOWN)
-    titles = ["right", "sensitivity", "specificity", "records", "labels of each", "corrected pass rate", *SHOWN]
+    titles = ["right", "sensitivity", "specificity", "records", "labels of each", "corrected pass rate"]
+    titles += [name.replace("_", " ") for name in SHOWN]
     lines = [
         f"Figures of one run. Each row is {runs:,} simulated runs: the first five columns are the share of right",
         "answers, how many of the right answers the grader passes, how many of the wrong ones it fails, the number",
