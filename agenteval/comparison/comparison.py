@@ -337,7 +337,7 @@ def weighted_results(rows: Rows, weights: Weights) -> tuple[Scores, bool]:
 
 def grades(rows: Rows) -> Scores:
     """The grader's scores, one that passed above any that did not."""
-    return {label: None if row.score is None else row.score + 2 * row.passed for label, row in rows.items()}
+    return {label: None if (score := row.score) is None else score + 2 * row.passed for label, row in rows.items()}
 
 
 def result_payload(record: Record, _row: RowFigures) -> Record:

@@ -328,8 +328,8 @@ def mean_latency_interval(run: RunRows, iterations: int, seed: int) -> wire.Perf
     """The bootstrap interval of the mean latency."""
     clusters: defaultdict[str, list[float]] = defaultdict(list)
     durations = run.rows.columns["durations"]
-    for id, at in run.rows.places.items():
-        clusters[run.rows[id].cluster_name(id)] += durations[at]
+    for name, at in zip(run.clusters(run.rows) or run.rows, run.rows.places.values(), strict=True):
+        clusters[name] += durations[at]
     return wire.PerformanceIntervals(latency_mean=bounds(bootstrap_mean_interval(clusters.values(), iterations, seed)))
 
 

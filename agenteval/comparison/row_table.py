@@ -10,6 +10,7 @@ import math
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -109,6 +110,7 @@ class ComparedRow(RowFigures, msgspec.Struct, gc=False, frozen=True):
 
 
 FIELDS = ComparedRow.__struct_fields__
+_field_values = attrgetter(*FIELDS)
 
 
 def replaced(row: RowFigures, **fields: Any) -> ComparedRow:
@@ -142,8 +144,9 @@ class Choices:
 
     def append(self, value: Any) -> None:
         """Adds a value."""
-        code = self._numbers.setdefault(value, len(self._values))
-        if code == len(self._values):
+        code = self._numbers.get(value)
+        if code is None:
+            code = self._numbers[value] = len(self._values)
             self._values.append(value)
         self._codes.append(code)
 
@@ -183,6 +186,11 @@ class Samples:
     def __getitem__(self, at: int) -> array[float]:
         return self._numbers[self._ends[at] : self._ends[at + 1]]
 
+    def mean(self, at: int) -> float | None:
+        """The mean of the numbers of a row; None if it has none."""
+        first, end = self._ends[at], self._ends[at + 1]
+        return self._numbers[first] if end - first == 1 else mean(self._numbers[first:end])
+
     def all(self, places: Iterable[int]) -> list[float]:
         """The numbers of these rows."""
         numbers, ends = self._numbers, self._ends
@@ -196,7 +204,7 @@ class Samples:
 
     def means(self) -> array[float]:
         """The mean of the numbers of each row."""
-        return self._numbers if self.fewest == self.most else self.each(mean)
+        return self._numbers if self.fewest == self.most else known_or_nan(map(self.mean, range(len(self._ends) - 1)))
 
 
 def known_or_nan(values: Iterable[float | None]) -> array[float]:
@@ -233,6 +241,13 @@ class Stored:
         return row.columns[self._name][row.at]
 
 
+class StoredMean(Stored):
+    """The mean of a field that has several numbers."""
+
+    def __get__(self, row: StoredRow, owner: type) -> Any:
+        return row.columns[MEANS[self._name]].mean(row.at)
+
+
 class StoredRow(RowFigures):
     """A row of a table: the fields of a ComparedRow."""
 
@@ -267,6 +282,11 @@ class StoredRow(RowFigures):
     steps = Stored()
     richness = Stored()
 
+    score = StoredMean()
+    duration = StoredMean()
+    tokens = StoredMean()
+    cost = StoredMean()
+
 
 class RowTable(MutableMapping[str, RowFigures]):
     """The rows of a run by prompt id, in the order of its file.
@@ -278,16 +298,21 @@ class RowTable(MutableMapping[str, RowFigures]):
     def __init__(self, rows: Mapping[str, RowFigures] | None = None) -> None:
         self.places: dict[str, int] = {}
         self.columns: dict[str, Any] = {name: make() for name, make in COLUMNS.items()}
-        self._appends = [(name, column.append) for name, column in self.columns.items()]
+        self._appends = [self.columns[name].append for name in FIELDS]
         self.update(rows or {})
 
     def __getitem__(self, id: str) -> RowFigures:
         return StoredRow(self.columns, self.places[id])
 
+    def get(self, id: str, default: Any = None) -> Any:
+        """The row of a prompt; the default if there is none."""
+        place = self.places.get(id)
+        return default if place is None else StoredRow(self.columns, place)
+
     def __setitem__(self, id: str, row: RowFigures) -> None:
         place = len(self.columns["line"])
-        for name, append in self._appends:
-            append(getattr(row, name))
+        for append, value in zip(self._appends, _field_values(row), strict=True):
+            append(value)
         self.places[sys.intern(id)] = place  # other runs have the same ids
 
     def __delitem__(self, id: str) -> None:

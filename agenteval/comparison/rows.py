@@ -26,7 +26,7 @@ from agenteval.streams.jsonl import decode_record
 from agenteval.streams.rows import CROSS, KeyUse, groups_at, key_parts, parse_row, value_at
 from agenteval.streams.source import PROMPTS, RAW, Source, kind_of, refuse
 from agenteval.streams.text import plain_text
-from agenteval.wire.records import STOP_RULE, Input
+from agenteval.wire.records import STOP_RULE, Input, Step
 from agenteval.wire.row import Attempt, Measured, Row, RowWithCalls, holds_trials
 
 EXTENSIONS = (".jsonl", ".ndjson", ".json")
@@ -54,39 +54,62 @@ class RowOptions(NamedTuple):
 
 def compared_row(row: Row, line: int = 0, options: RowOptions = RowOptions()) -> ComparedRow:  # noqa: B008
     """What is kept of a row."""
-    attempts, notes, rate = row.attempts, row.metadata or {}, row.pass_rate
-    spent = [expense(attempt.timing, row.model or notes.get("model")) for attempt in attempts]
-    at = plug_in_pass_at_k(rate, row.k) if rate is not None else None
-    exp = plug_in_pass_exp_k(rate, row.k) if rate is not None else None
+    attempts, notes, k = row.attempts, row.metadata or {}, row.k
+    passed, graded = row.passes
+    rate = passed / graded if graded else None
+    at, exp = row.pass_at_k, row.pass_exp_k
     clusters = [value_at(notes, part) for part in key_parts(options.cluster_by)] if options.cluster_by else []
-    steps = [attempt.trajectory for attempt in attempts if attempt.trajectory is not None]
-    failures = [failure for attempt in attempts for failure in attempt.failures]
+    model = row.model or notes.get("model")
+    elapsed: list[float | None] = []
+    first_responses: list[float | None] = []
+    tokens: list[float | None] = []
+    costs: list[float | None] = []
+    failures: list[str] = []
+    steps: list[Step] = []
+    failed = errors = grader_errors = trajectories = 0
+    estimated = tool_errors = has_output = False
+    for attempt in attempts:  # one pass over them, as this is most of the work of a comparison
+        spent = expense(attempt.timing, model)
+        elapsed.append(attempt.timing.elapsed)
+        first_responses.append(attempt.timing.first_response)
+        tokens.append(spent.tokens)
+        costs.append(spent.cost)
+        estimated = estimated or spent.estimated
+        failures += attempt.failures
+        failed += attempt.agent_failed
+        errors += bool(attempt.failures)
+        grader_errors += bool(attempt.grader_error)
+        tool_errors = tool_errors or bool(attempt.tool_errors)
+        has_output = has_output or bool(attempt.output)
+        if attempt.trajectory is not None:
+            trajectories += 1
+            steps += attempt.trajectory
     return ComparedRow(
         line=line,
         input_digest=input_digest(row.input),
         categories=tuple([sys.intern(name) for name in groups_at(notes, options.by)]),
         cluster=sys.intern(CROSS.join(map(plain_text, clusters))) if clusters and None not in clusters else None,
-        k=row.k,
+        k=k,
         attempts=len(attempts),
-        graded=row.graded,
-        passed=row.passed,
-        failed=row.failed,
-        errors=sum(bool(attempt.failures) for attempt in attempts),
-        grader_errors=row.grader_errors,
-        pass_at_k=at if row.pass_at_k is None else row.pass_at_k,
-        pass_exp_k=exp if row.pass_exp_k is None else row.pass_exp_k,
-        scores=_scores(attempts) if row.graded else (),
-        durations=_known([attempt.duration for attempt in attempts]),
-        first_responses=_known([attempt.timing.first_response for attempt in attempts]),
-        token_values=_known([found.tokens for found in spent]),
-        cost_values=_known([found.cost for found in spent]),
-        cost_estimated=any(found.estimated for found in spent),
-        clock_set_back=any(attempt.timing.clock_set_back for attempt in attempts),
-        tool_errors=any(attempt.tool_errors for attempt in attempts),
+        graded=graded,
+        passed=passed,
+        failed=failed,
+        errors=errors,
+        grader_errors=grader_errors,
+        pass_at_k=plug_in_pass_at_k(rate, k) if at is None and rate is not None else at,
+        pass_exp_k=plug_in_pass_exp_k(rate, k) if exp is None and rate is not None else exp,
+        scores=_scores(attempts) if graded else (),
+        durations=_known(elapsed),
+        first_responses=_known(first_responses),
+        token_values=_known(tokens),
+        cost_values=_known(costs),
+        cost_estimated=estimated,
+        clock_set_back=any(took is not None and took < 0 for took in elapsed),
+        tool_errors=tool_errors,
         timed_out=notes.get("timedOut") is True or any(map(_TIMEOUT.search, failures)),
-        has_output=any(attempt.output for attempt in attempts),
-        steps=sum(map(len, steps)) if steps else None,
-        richness=richness_of(notes.get("trajectoryRichness"), (step.type for found in steps for step in found)),
+        has_output=has_output,
+        steps=len(steps) if trajectories else None,
+        richness=richness_of(notes.get("trajectoryRichness"), (step.type for step in steps)),
     )
 
 
@@ -121,7 +144,7 @@ class Expense(NamedTuple):
 
 def expense(timing: Measured, model: Any) -> Expense:
     """Tokens and cost as the agent reports them; without a cost, that of the tokens by the model's list price."""
-    given, taken, cost = (_amount(value) for value in (timing.input_tokens, timing.output_tokens, timing.cost_usd))
+    given, taken, cost = _amount(timing.input_tokens), _amount(timing.output_tokens), _amount(timing.cost_usd)
     tokens = None if given is None and taken is None else (given or 0.0) + (taken or 0.0)
     if cost is not None or not isinstance(model, str) or given is None or taken is None:
         return Expense(tokens, cost)

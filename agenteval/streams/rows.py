@@ -46,8 +46,9 @@ def parse_row(line: bytes, depth: type[R], *, keys: Sequence[str] = (), answered
     except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError):
         row = check(fields_of_kind(decode_record(line)), depth)
     _require_answer(row, answered)
-    for part in (part for key in keys for part in key_parts(key)):
-        _add_to_metadata(row, line, part)
+    for key in keys:
+        for part in key_parts(key):
+            _add_to_metadata(row, line, part)
     return row
 
 

@@ -78,17 +78,18 @@ class Measured(Wire):
     @property
     def duration(self) -> Number | None:
         """Milliseconds from start to end; None if they are not known."""
-        took = self._elapsed
+        took = self.elapsed
         return None if took is None or took < 0 else took
 
     @property
     def clock_set_back(self) -> bool:
         """Whether the measured duration is negative; it counts as unknown."""
-        took = self._elapsed
+        took = self.elapsed
         return took is not None and took < 0
 
     @property
-    def _elapsed(self) -> Number | None:
+    def elapsed(self) -> Number | None:
+        """Milliseconds from start to end as they were recorded: negative if the clock was set back."""
         if self.total is not None or self.start is None or self.end is None:
             return self.total
         return self.end - self.start
@@ -358,13 +359,16 @@ class Row(AnswerFields, dict=True, kw_only=True):
     @property
     def has_only_rate(self) -> bool:
         """Whether the record says how many trials passed, but not which."""
-        return self.is_trials and self.given_pass_rate is not None and not self._has_verdict
+        return self.given_pass_rate is not None and self.is_trials and not self._has_verdict
 
     @property
     def verdicts(self) -> list[bool]:
         """Whether each graded attempt passed; an agent that failed did not, with a grader or without."""
-        known = [attempt for attempt in self.attempts if not attempt.grader_error]
-        return [attempt.passed for attempt in known if attempt.agent_failed or attempt.verdict is not None]
+        return [
+            attempt.passed
+            for attempt in self.attempts
+            if not attempt.grader_error and (attempt.agent_failed or attempt.verdict is not None)
+        ]
 
     @property
     def passed(self) -> int:
@@ -384,12 +388,12 @@ class Row(AnswerFields, dict=True, kw_only=True):
     @property
     def pass_at_k(self) -> float | None:
         """passAtK as it is recorded; None if that counts a failed agent as passed."""
-        return None if self._overruled else self.given_pass_at_k
+        return None if self.given_pass_at_k is None or self._overruled else self.given_pass_at_k
 
     @property
     def pass_exp_k(self) -> float | None:
         """passExpK as it is recorded; None if that counts a failed agent as passed."""
-        return None if self._overruled else self.given_pass_exp_k
+        return None if self.given_pass_exp_k is None or self._overruled else self.given_pass_exp_k
 
     @property
     def _overruled(self) -> bool:
