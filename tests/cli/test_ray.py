@@ -6,6 +6,7 @@ nodes on this machine, with `make test-cluster`.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -20,9 +21,10 @@ from typing import Any
 
 import pytest
 
+from agenteval.cluster import dispatch
 from agenteval.cluster.ray_cluster import named_files
 from agenteval.cluster.slots import Slots
-from agenteval.cluster.worker import Node
+from agenteval.cluster.worker import Answers, FilterAnswer, Node
 from agenteval.errors import Stopped
 from agenteval.streams.console import Console
 from tests.support.ray_nodes import TwoNodes
@@ -273,6 +275,46 @@ def test_filters_answer_in_batches(tmp_path: Path) -> None:
         0, stderr="ae-ray: 1 prompt has no reference, and was not validated\n"
     )
     assert done.ids == ["p1"] and done.records[0]["pass"], done
+
+
+@pytest.mark.parametrize(
+    ("quick", "slow", "sizes"), [(math.inf, math.inf, [1, 4, 16, 64, 256, 256, 256, 147]), (-1, -1, [1] * 1000)]
+)
+def test_quick_records_share_a_call(
+    quick: float, slow: float, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch is a call over the network: while all are answered quickly, they grow up to 256 records."""
+    monkeypatch.setattr(dispatch, "QUICK", quick)
+    monkeypatch.setattr(dispatch, "SLOW", slow)
+    called: list[int] = []
+
+    def finished(value: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(value)
+        return future
+
+    class EchoSlot:
+        def prepare(self) -> Future[Any]:
+            return finished(Node("n", "n"))
+
+        def call(self, method: str, *arguments: Any) -> Future[Any]:
+            if method == "finish":
+                return finished((0, []))
+            (batch,) = arguments
+            called.append(len(batch))
+            return finished(Answers({n: FilterAnswer(task.line) for n, task in enumerate(batch)}, []))
+
+        def kill(self) -> None:
+            pass
+
+    console = Console("ae-ray", progress=False)
+    slots = Slots(lambda _excluded: EchoSlot(), 1, 1, console)
+    slots.start()
+    written: list[bytes] = []
+    tasks = [dispatch.Task(f"p{n}", b"%d" % n) for n in range(1000)]
+    dispatch.Dispatcher(slots, 0, written.append, lambda task, _why: task.line, console, keep_order=True).run(tasks)
+    slots.stop()
+    assert written == [task.line + b"\n" for task in tasks] and called == sizes
 
 
 def test_a_cluster_without_room_is_mentioned_once(capfd: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ray_nodes import TwoNodes
-from tests.support.tool import read, run, write
+from tests.support.tool import Record, read, run, write
 from tests.support.watching import Running, expect_gone, sleepers, until
 
 pytestmark = pytest.mark.cluster
@@ -30,19 +30,18 @@ def lines(path: Path) -> int:
 def test_a_driver_that_is_killed_and_resumed(two_nodes: TwoNodes, tmp_path: Path, mark: str) -> None:
     """The agents of a driver that is gone end, and --resume pays for no record twice."""
     write(tmp_path / "prompts.jsonl", *prompts(40))
-    agent = f'echo "$PROMPT" >> {tmp_path}/paid; test -e {tmp_path}/fast || sleep {mark} & wait; echo fine'
+    waits = f"test -e {tmp_path}/go || sleep {mark} & wait"
+    agent = f'echo "$PROMPT" >> {tmp_path}/paid; case $PROMPT in *" "[0-5]) ;; *) {waits};; esac; echo fine'
     args = ("prompts.jsonl", "--address", two_nodes.address, "-j", 3, "-o", "out.jsonl", "--resume")
     command = ("--", "ae-run", "--shell", agent)
-    (tmp_path / "fast").touch()
     with Running("ae-ray", *args, *command, cwd=tmp_path) as running:
-        until(lambda: lines(tmp_path / "out.jsonl") >= 5, "some records are written", SLOW)
-        (tmp_path / "fast").unlink()
+        until(lambda: lines(tmp_path / "out.jsonl") == 6, "the first six records are written", SLOW)
         until(lambda: len(sleepers(mark)) == 3, "the agents of all slots run", SLOW)
         running.signal(signal.SIGKILL)
         running.process.wait()
     expect_gone(mark, SLOW)
     kept = [record["id"] for record in read(tmp_path / "out.jsonl")]
-    (tmp_path / "fast").touch()
+    (tmp_path / "go").touch()
     run("ae-ray", *args, *command, cwd=tmp_path, timeout=SLOW).expect(0)
     found = [record["id"] for record in read(tmp_path / "out.jsonl")]
     assert found[: len(kept)] == kept and sorted(found) == sorted(prompt["id"] for prompt in prompts(40))
@@ -60,7 +59,7 @@ def test_a_cluster_that_is_being_started_is_ended(signum: int, tmp_path: Path, m
         until(lambda: any("dashboard/agent.py" in line for line in started(mark).values()), "the agents start", SLOW)
         running.signal(signum)
         running.process.wait()
-    until(lambda: not started(mark), "nothing of the cluster is left", 10)
+    until(lambda: not started(mark), "nothing of the cluster is left", 30)
 
 
 def started(mark: str) -> dict[str, str]:
@@ -115,12 +114,21 @@ def test_the_address_of_a_client(two_nodes: TwoNodes, tmp_path: Path) -> None:
     assert done.ids == [prompt["id"] for prompt in prompts(6)] and all(one["score"]["pass"] for one in done.records)
 
 
-def test_many_trivial_records_equal_those_of_the_filter(two_nodes: TwoNodes, tmp_path: Path) -> None:
-    timing = {"start": 1, "end": 2, "total": 1}
-    raw = [{"id": f"p{n}", "input": "q", "rawLines": [f"answer {n}"], "timing": timing} for n in range(MANY)]
-    write(tmp_path / "raw.jsonl", *raw)
-    command = ("ae-extract", "-s", "text")
-    expected = run(command[0], "raw.jsonl", *command[1:], cwd=tmp_path, timeout=SLOW).expect(0)
-    args = ("raw.jsonl", "--address", two_nodes.address, "-j", os.cpu_count() or 2, "--keep-order", "--", *command)
+TIMING = {"start": 1, "end": 2, "total": 1}
+
+
+@pytest.mark.parametrize(
+    ("command", "record"),
+    [
+        (("ae-extract", "-s", "text"), {"input": "q", "rawLines": ["answer"], "timing": TIMING}),
+        (("ae-grade", "-g", "ae-grader-hint"), {"input": "q", "hint": "q", "output": "q", "trajectory": []}),
+    ],
+)
+def test_many_trivial_records_equal_those_of_the_filter(
+    command: tuple[str, ...], record: Record, two_nodes: TwoNodes, tmp_path: Path
+) -> None:
+    write(tmp_path / "records.jsonl", *({"id": f"p{n}", **record} for n in range(MANY)))
+    expected = run(command[0], "records.jsonl", *command[1:], cwd=tmp_path, timeout=SLOW).expect(0)
+    args = ("records.jsonl", "--address", two_nodes.address, "-j", os.cpu_count() or 2, "--keep-order", "--", *command)
     done = run("ae-ray", *args, cwd=tmp_path, timeout=4 * SLOW).expect(0)
     assert done.out == expected.out

@@ -21,7 +21,6 @@ from tests.support.watching import Running, alive, sleepers, until
 pytestmark = pytest.mark.cluster
 SLOW = 180.0
 FEW = 8
-MANY = 20_000
 PROMPTS: list[Record] = [{"id": f"p{number}", "input": f"question {number}"} for number in range(40)]
 
 
@@ -179,6 +178,7 @@ def test_finished_trials_are_not_run_again(two_nodes: TwoNodes, tmp_path: Path) 
     command = ("--", "ae-trials", "-k", 5, "-t", "15m", "--shell", agent)
     with Running("ae-ray", *args, *command, cwd=tmp_path) as running:
         until(lambda: lines(tmp_path / "paid") >= 8, "the fourth trials run", SLOW)
+        until(lambda: lines(tmp_path / "out.jsonl.unfinished") >= 6, "the first three of both are kept", SLOW)
         running.signal(signal.SIGKILL)
         running.process.wait()
     (tmp_path / "go").touch()
@@ -212,24 +212,6 @@ def test_many_agents_wait_in_few_workers(two_nodes: TwoNodes, tmp_path: Path, ma
         assert len(ray_workers_of(agents)) == 2
         between = [words for pid, words in alive(mark).items() if pid not in agents and "agenteval.cli.node" in words]
         assert len(between) <= 4, "a process with its guardian for each worker"
-
-
-def test_quick_records_take_little_longer_than_the_filter(two_nodes: TwoNodes, tmp_path: Path) -> None:
-    """Beyond the start, which one record shows; 26 times as long when each record was a call of its own."""
-    records = [{"id": f"p{n}", "input": "q", "hint": "q", "output": "q", "trajectory": []} for n in range(MANY)]
-    write(tmp_path / "results.jsonl", *records)
-    write(tmp_path / "one.jsonl", records[0])
-    command = ("ae-grade", "-g", "ae-grader-hint")
-    ratios: list[float] = []
-    while not ratios or (ratios[-1] > 5 and len(ratios) < 3):  # a busy machine is late now and then
-        plain = run(command[0], "results.jsonl", *command[1:], cwd=tmp_path, timeout=SLOW).expect(0)
-        taken = {}
-        for name in ("one", "results"):
-            args = (f"{name}.jsonl", "--address", two_nodes.address, "-j", 2, "--keep-order", "--", *command)
-            taken[name] = run("ae-ray", *args, cwd=tmp_path, timeout=2 * SLOW).expect(0)
-        assert taken["results"].out == plain.out
-        ratios.append((taken["results"].seconds - taken["one"].seconds) / plain.seconds)
-    assert ratios[-1] <= 5, ratios
 
 
 def test_of_many_refused_records_ten_are_shown(two_nodes: TwoNodes, tmp_path: Path) -> None:
