@@ -81,7 +81,7 @@ def test_agreement() -> None:
 
 
 def test_preferences() -> None:
-    assert f"p = **{sign_test(31, 9):.4f}**" in example("Who a comparison grader prefers")
+    assert f"p = **{sign_test(31, 9):.4f}**" in example("Which run a comparison grader prefers")
     assert f"p = **{sign_test(8, 1):.3f}**" in example("Position bias")
 
 
