@@ -237,7 +237,9 @@ def _has_checks(line: bytes) -> bool:
 
 
 stream_option: Decorator = click.option(
-    "--stream", is_flag=True, help="Executable graders answer line by line: start each once, not once per record."
+    "--stream",
+    is_flag=True,
+    help="Executable graders answer line by line: start each once (with -j N, up to N times), not once per record.",
 )
 
 
