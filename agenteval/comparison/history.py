@@ -155,8 +155,8 @@ def _read_file(source: RunSource, console: Console, found: dict[tuple[str, ...],
             if before is None or (row.graded and not before.graded):
                 run.rows[row.id] = compared_row(row, number)
     for file, count in again.items():
-        twice = "twice" if file == source.name else f"in {file}, too"
-        console.say(f"{source.name}: {counted(count, 'record')} of one run {twice}: each prompt counts once")
+        which = "of the same run" if file == source.name else f"of a run that is also in {file}"
+        console.say(f"{source.name}: {counted(count, 'duplicate record')} {which}: each prompt counts once")
 
 
 def _name(runs: Sequence[PastRun]) -> None:

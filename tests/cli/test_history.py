@@ -129,7 +129,7 @@ def test_files_without_ids_and_times_changed_inputs_and_trials(tmp_path: Path) -
     report, done = history(tmp_path)
     assert [one["name"] for one in report["runs"]] == ["1", "2", "3"] and "order of their files" in done.stderr
     assert [one.get("shared") for one in report["runs"]] == [None, 6, 4]
-    assert "3.jsonl: 1 record of one run twice" in done.stderr
+    assert "3.jsonl: 1 duplicate record of the same run: each prompt counts once" in done.stderr
     entries = [{"trialNum": at, "output": "", "pass": at == 1} for at in (1, 2)]
     trials = [{"id": f"p{at}", "input": "q", "k": 2, "trials": entries, "metadata": {"runId": "r"}} for at in range(5)]
     report, _ = history(stdin=jsonl(*trials))
