@@ -82,7 +82,8 @@ def page(name: str, schema: dict[str, Any], result: dict[str, str]) -> Iterator[
     yield "\n## Tested\n"
     passed = [column for column, cell in result.items() if cell == "pass"]
     other = [f"{column} (fails)" if "fail" in cell else column for column, cell in result.items() if cell in NOT_PASSED]
-    yield f"Passed with {agent.package} {result['version']} on {result['run on']}: {', '.join(passed)}."
+    yield f"These [scenarios](../agents.md) passed with {agent.package} {result['version']} on {result['run on']}:"
+    yield f"{', '.join(passed)}."
     if other:
         yield f"Not covered: {', '.join(other)}; [agents.md](../agents.md) says why."
 
