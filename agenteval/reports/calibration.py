@@ -140,7 +140,7 @@ def changes_section(changes: VerdictChanges, sample: ReviewSample) -> str:
     differ = f"{changes.differ:,} ({percent(changes.share)})"
     text = f"Of the {' and '.join(of)}, {differ} got a different verdict from {graders}."
     if changes.grader_errors:
-        text += f" It could not grade {changes.grader_errors:,} more."
+        text += f" {changes.grader_errors:,} more could not be graded."
     failed, passed = changes.failed_before, changes.n - changes.failed_before
     passes = (passed - changes.pass_to_fail, changes.pass_to_fail)
     failures = (changes.fail_to_pass, failed - changes.fail_to_pass)

@@ -235,7 +235,7 @@ def test_both_verdicts_side_by_side(second: Path) -> None:
 def test_a_second_grader_that_breaks(second: Path) -> None:
     done = calibrate("-g", "even.py", stdin=jsonl(*(result(str(n)) for n in (4, 5, 7))), cwd=second).expect(1)
     done.says("5: grader even: ValueError: five")
-    assert "Of the 2 sampled failures, 1 (50.0%)" in done.stdout and "could not grade 1 more" in done.stdout
+    assert "Of the 2 sampled failures, 1 (50.0%)" in done.stdout and "1 more could not be graded." in done.stdout
     assert "| **second grader** | ⚠️ grader error |" in done.stdout
 
 
