@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 TESTABLE := $(VENV)/.testable
+RAY := $(VENV)/.ray
 PIP := $(VENV)/bin/python -m pip install -qq --disable-pip-version-check
 comma := ,
 COMPILE := $(VENV)/bin/python -m uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate \
@@ -20,7 +21,7 @@ NEWEST = @echo "installing the newest versions of what .[$(1)] needs …" && $(P
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-install: $(STAMP) ## .venv with every executable and every extra; bin/ae-* work after it
+install: $(STAMP) $(RAY) ## .venv with every executable and every extra; bin/ae-* work after it
 
 ifeq ($(LOCK),no)
 $(STAMP): pyproject.toml docs/man_pages.py | $(VENV)/bin/python
@@ -41,6 +42,17 @@ $(VENV)/bin/python:
 	@echo "making $(VENV) …"
 	@$(PYTHON) -m venv $(VENV)
 
+# Ray is large and has no wheels for some machines, so neither the demo nor the tests wait for it.
+$(RAY): $(STAMP) requirements-ray.lock
+ifeq ($(LOCK),no)
+	$(call NEWEST,ray)
+	@touch $@
+else
+	@echo "installing Ray …"
+	@$(PIP) --require-hashes --no-build-isolation --requirement requirements-ray.lock && touch $@ || \
+		echo "make: Ray cannot be installed here; all tools but ae-ray work" >&2
+endif
+
 # What only the tests need: independent references such as scipy, the driver of a browser, …
 $(TESTABLE): $(STAMP) requirements-test.lock
 ifeq ($(LOCK),no)
@@ -54,8 +66,9 @@ lock: $(STAMP) ## requirements*.lock: the newest versions that pyproject.toml al
 	@$(PIP) uv
 	@$(COMPILE) --extra dev --extra references pyproject.toml --output-file requirements-test.lock
 	@$(COMPILE) --extra dev --constraint requirements-test.lock pyproject.toml --output-file requirements.lock
+	@$(COMPILE) --extra ray --constraint requirements-test.lock pyproject.toml --output-file requirements-ray.lock
 	@printf 'hatchling\npip\nsetuptools\nwheel\n' | $(COMPILE) --python-version 3.11 - --output-file requirements-build.lock
-	@touch $(STAMP) $(TESTABLE)
+	@touch $(STAMP) $(TESTABLE) $(RAY)
 
 launchers: ## bin/ae-*: a link to bin/ae for each of [project.scripts]
 	@rm -f bin/ae-*
@@ -86,8 +99,7 @@ fuzz: $(TESTABLE) ## generated input for every parser and tool, ACP and adapter 
 test-agents: $(STAMP) ## real agents against a scripted model: AGENTS="claude codex@VERSION" for some; writes docs/agents.md
 	@$(VENV)/bin/python -m tests.agent_rig $(AGENTS)
 
-test-cluster: $(TESTABLE) ## ae-ray on a Ray cluster of several nodes on this machine (installs Ray), and a Slurm array job
-	$(call NEWEST,ray)
+test-cluster: $(TESTABLE) $(RAY) ## ae-ray on a Ray cluster of several nodes on this machine, and a Slurm array job
 	@$(PIP) kubernetes-validate || echo "make: kubernetes-validate cannot be installed" >&2
 	@$(VENV)/bin/python -m pytest -m 'cluster or not cluster' -rs tests/cli/test_ray*.py tests/test_cluster_recipes.py \
 		$(addprefix tests/cli/test_mistakes.py::,test_of_many_refused_lines_ten_are_shown_and_the_rest_is_counted \

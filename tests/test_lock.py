@@ -18,6 +18,7 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 ENTRY = re.compile(
     r"^([\w.-]+)==([^\s;]+)(?: ;[^\n]*?)? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE
 )
+LOCKS = [f"requirements{part}.lock" for part in ("", "-ray", "-test", "-build")]
 
 
 def locked(name: str) -> dict[str, list[str]]:
@@ -28,7 +29,7 @@ def locked(name: str) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-test.lock", "requirements-build.lock"])
+@pytest.mark.parametrize("name", LOCKS)
 def test_every_version_has_hashes_and_no_registry_is_named(name: str) -> None:
     text = (ROOT / name).read_text()
     pinned = re.findall(r"^[\w.-]+==", text, re.MULTILINE)
@@ -37,7 +38,12 @@ def test_every_version_has_hashes_and_no_registry_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "extras"), [("requirements.lock", ["dev"]), ("requirements-test.lock", ["dev", "references"])]
+    ("name", "extras"),
+    [
+        ("requirements.lock", ["dev"]),
+        ("requirements-ray.lock", ["ray"]),
+        ("requirements-test.lock", ["dev", "references"]),
+    ],
 )
 def test_the_lock_has_what_the_project_asks_for(name: str, extras: list[str]) -> None:
     versions = locked(name)
@@ -61,6 +67,8 @@ def test_a_major_version_that_would_break_us_is_not_taken() -> None:
 def test_what_users_install_is_what_is_tested() -> None:
     installed, tested = locked("requirements.lock"), locked("requirements-test.lock")
     assert {name: tested.get(name) for name in installed} == installed
+    beside_ray = locked("requirements-ray.lock")
+    assert {name: versions for name, versions in beside_ray.items() if tested.get(name, versions) != versions} == {}
 
 
 def test_scripts_are_written_by_a_pip_whose_scripts_import_nothing_first() -> None:
