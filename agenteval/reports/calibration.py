@@ -126,7 +126,7 @@ def drawn(sample: ReviewSample, *, labelled: bool) -> str:
     what = counted(sample.of, "failure" if sample.drawn_from == "failures" else "graded record")
     what += " without a label" if labelled else ""
     if sample.size == sample.of:
-        return f"all {what}" if sample.of else what
+        return f"all {what}" if sample.of > 1 else what
     return f"{sample.size:,} of {what}, sampled at random (seed {sample.seed})"
 
 

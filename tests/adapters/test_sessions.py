@@ -211,6 +211,18 @@ def test_a_log_of_codex_without_whole_calls(tmp_path: Path) -> None:
     assert (oldest["input"], oldest["status"], oldest["output"]) == ("sh -c 'a b'", "failed", 'a\n"b"')
 
 
+def test_ids_of_codex_that_are_no_texts(tmp_path: Path) -> None:
+    """Found by make fuzz: a list as the id of a call, or of a turn, cost the whole session."""
+    events = [json.loads(line) for line in log_of_codex("tools")]
+    done = [event["payload"] for event in events if event["payload"].get("type") == "item_completed"]
+    done[0]["turn_id"], done[-1]["item"]["id"] = [1], ["a"]
+    events.append({"type": "event_msg", "payload": {"type": "task_complete", "turn_id": [1]}})
+    log = tmp_path / "rollout-odd.jsonl"
+    log.write_text("\n".join(map(json.dumps, events)))
+    (record,) = run("ae-import", "codex", log, cwd=tmp_path).expect(0, stderr="").records
+    assert [call["name"] for call in calls(record) if call["name"] == "command_execution"]
+
+
 def log_of_codex(case: str) -> list[str]:
     (file,) = (BOTH / "codex" / case).rglob("rollout-*.jsonl")
     return file.read_text().splitlines()

@@ -210,13 +210,15 @@ def _with_whole_calls(events: Iterable[Event], schema: SessionSchema) -> Iterabl
     if (whole := schema.whole_calls) is None:
         return events
     events = list(events)
-    ended: set[Any] = set()
-    calls: dict[Any, Event | None] = {}
+    ended: set[str] = set()
+    calls: dict[str, Event | None] = {}
     for event in events:
+        call, turn = whole.id(event), whole.turn(event)
         if all_hold(whole.turn_end, event):
-            ended.add(whole.turn(event))
-        elif all_hold(whole.tests, event):
-            calls[whole.id(event)] = {**event, "afterTurn": True} if whole.turn(event) in ended else event
+            if type(turn) is str:
+                ended.add(turn)
+        elif type(call) is str and all_hold(whole.tests, event):
+            calls[call] = {**event, "afterTurn": True} if type(turn) is str and turn in ended else event
     found = []
     for event in events:
         call = whole.id(event)
