@@ -277,6 +277,7 @@ def help_of(name: str) -> Done:
 @every_tool
 def test_help_is_a_page_to_work_from(name: str) -> None:
     done = help_of(name)
+    assert all(char.isprintable() or char == "\n" for char in done.stdout), "a control character, such as Click's \\b"
     assert done.stdout.startswith(f"Usage: {name} "), done
     for part in ("\nExamples:\n", "\nOptions:\n", "\nExit status:\n"):
         assert part in done.stdout, f"{part!r} is missing{done}"

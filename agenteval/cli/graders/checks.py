@@ -56,8 +56,6 @@ def main(
     """Grade answers by the checks in their prompts, without any code.
 
     A prompt's `checks` is a list of objects with a `type`:
-
-    \b
       contains, not-contains         value (a list: any of them)
       equals, starts-with            value (a list: any of them)
       regex, not-regex               value

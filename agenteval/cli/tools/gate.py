@@ -55,8 +55,10 @@ NAME = "ae-gate"
 PASS, FAIL = "pass", "FAIL"
 NAME_SHOWN = 60
 DIGITS, MOST_DIGITS = 3, 10
-EXIT_1 = "a condition is not met, a figure is unknown, too few records are graded, no record has the key given "
-"with --by, or lines were refused"
+EXIT_1 = (
+    "a condition is not met, a figure is unknown, too few records are graded, no record has the key given with --by, "
+    "or some lines were refused"
+)
 
 
 # --- conditions ---------------------------------------------------------------------------------

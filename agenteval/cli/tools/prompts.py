@@ -40,8 +40,6 @@ def main(
     """Turn the suite of another harness into prompts with checks.
 
     FORMAT is one of:
-
-    \b
       csv            a table: id, input, hint, reference, timeout, checks (contains, regex, …), other fields
       claude-evals   cases of `claude plugin eval`: a plugin, its evals/ or one case
       skill-creator  evals.json with prompts and expectations, or queries that should trigger the skill
