@@ -107,7 +107,7 @@ class ReportForms:
             return asked or ("table" if on_terminal else default)
         form = next((name for name in EXTENSIONS.get(extension, (extension,)) if name in names), None)
         if form is None:
-            raise UserError(f"-o {output}: no form has this extension; choose one with -f: {', '.join(names)}")
+            raise UserError(f"-o {output}: no format has this extension; choose one with -f: {', '.join(names)}")
         return form
 
     def render(self, name: str) -> Form:

@@ -214,7 +214,7 @@ def test_json_is_the_same_every_time_and_the_chart_is_for_people(tmp_path: Path)
     assert "\x1b" not in shown.stdout
     assert on_terminal("ae-balance", source, cwd=tmp_path, env={"NO_COLOR": "1"}).stdout == shown.stdout
     assert on_terminal("ae-balance", source, "-f", "json", cwd=tmp_path).stdout.startswith(plain.stdout)
-    run("ae-balance", source, "-o", "balance.xlsx", cwd=tmp_path).expect(2).says("no form has this extension")
+    run("ae-balance", source, "-o", "balance.xlsx", cwd=tmp_path).expect(2).says("no format has this extension")
     dumb = on_terminal("ae-balance", source, "-o", "balance.json", cwd=tmp_path, env={"TERM": "dumb"})
     assert dumb.stdout == ""
 

@@ -23,7 +23,7 @@ def file(tmp_path: Path) -> Path:
     [
         (
             ["ae-format", "-o", "report.xlsx"],
-            "-o report.xlsx: no form has this extension; choose one with -f: atif, csv",
+            "-o report.xlsx: no format has this extension; choose one with -f: atif, csv",
         ),
         (["ae-format", "-o", "report.json"], "choose one with -f: atif, csv"),
         (["ae-compare", "graded.jsonl", "-o", "report.pdf"], "choose one with -f: html, json, markdown, svg, table"),
