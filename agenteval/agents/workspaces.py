@@ -103,6 +103,8 @@ class Workspaces:
         self._made: set[str] = set()  # in this run
         self._baselines: dict[str, str] = {}  # of workspaces with an agent in it
         self._reported = threading.Lock()
+        if os.path.isfile(self.base):
+            raise UserError(f"--workspace-dir {base}: is a file; name a directory")
         try:
             os.makedirs(self.base, exist_ok=True)
             if not os.access(self.base, os.R_OK | os.W_OK | os.X_OK):

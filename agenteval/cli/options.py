@@ -54,8 +54,16 @@ class Parsed(click.types.StringParamType):
 MILLISECONDS = Parsed("time", parse_milliseconds)
 
 
+class CountRange(click.IntRange):
+    """A whole number within bounds."""
+
+    name = "whole number"  # in Click's messages
+
+
 class NumberRange(click.FloatRange):
     """A finite number within bounds; Click would accept nan and inf. Suggests the share for a percentage."""
+
+    name = "number"  # in Click's messages
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Returns the number; fails if it is not finite."""
@@ -90,7 +98,7 @@ class Names(click.types.StringParamType):
 
 def count_option(*names: str, least: int, help: str, default: int | None = None) -> Decorator:
     """An option whose value is a whole number N."""
-    return click.option(*names, type=click.IntRange(least), default=default, metavar="N", help=help)
+    return click.option(*names, type=CountRange(least), default=default, metavar="N", help=help)
 
 
 # --- input and output ---------------------------------------------------------------------------

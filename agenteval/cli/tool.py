@@ -20,7 +20,7 @@ import click
 
 from agenteval import __version__
 from agenteval.cli.completion import ToolComplete
-from agenteval.cli.executables import HERE
+from agenteval.cli.executables import HERE, search_path
 from agenteval.cli.help import NARROW, help_columns, option_list, wrap_page
 from agenteval.errors import FAILED, OK, USAGE, ClosedPipe, Stopped, UserError, describe_system_error
 from agenteval.streams.console import PROGRESS, Console, count_unshown
@@ -168,9 +168,36 @@ def _extra_words(name: str, args: list[str], message: str) -> str:
     if first == "{}" and "--simple" in args[:at]:
         line = shlex.join([name, *args[: at - 1], f"{args[at - 1]} {' '.join(args[at:])}"])
         return f"{first}: put quotes around the command of --simple: {line}"
-    if re.fullmatch(r"[\w-]+", first) and os.path.isfile(os.path.join(ADAPTERS, f"{first}.json")):
+    if _is_adapter(first):
         return f"{first}: name an agent with -s: {shlex.join([name, *args[:at], '-s', *args[at:]])}"
-    return f"{message}: put -- before the agent's command: {shlex.join([name, *args[:at], '--', *args[at:]])}"
+    return f"{message}: {_with_dashes(name, args, at)}"
+
+
+def _with_dashes(name: str, args: list[str], at: int) -> str:
+    """Returns the command line with -- before the command that begins at this word."""
+    return f"put -- before the command: {shlex.join([name, *args[:at], '--', *args[at:]])}"
+
+
+def _command_before(tool: Tool, option: str, args: list[str]) -> int | None:
+    """Returns where the command begins that an unknown option belongs to, if it lacks its --; else None."""
+    end = next((at for at, word in enumerate(args) if word.startswith(option)), 0)
+    with_value = {name for param in tool.params if not getattr(param, "is_flag", True) for name in param.opts}
+    words = [at for at in range(end) if not args[at].startswith("-") and (at == 0 or args[at - 1] not in with_value)]
+    start = next((at for at in words if _is_command(args[at])), None)
+    return None if start is not None and "--schema" in with_value and _is_adapter(args[start]) else start
+
+
+def _is_adapter(word: str) -> bool:
+    """Returns whether a bundled adapter has this name."""
+    return bool(re.fullmatch(r"[\w-]+", word)) and os.path.isfile(os.path.join(ADAPTERS, f"{word}.json"))
+
+
+def _is_command(word: str) -> bool:
+    """Returns whether a shell would run this word as a program, and it is not an input file either."""
+    if os.sep in word:
+        return os.path.isfile(word) and os.access(word, os.X_OK)
+    found = (os.path.join(folder, word) for folder in search_path())
+    return not os.path.exists(word) and any(os.path.isfile(path) and os.access(path, os.X_OK) for path in found)
 
 
 def _several_files(name: str, message: str) -> str | None:
@@ -188,11 +215,13 @@ def _first_extra(message: str) -> str:
 
 def _unknown_option(tool: Tool, option: str, args: list[str]) -> str:
     """Returns the message about an unknown option, with one of similar spelling or the tools that have it."""
+    if tool.takes_command and "--" not in args and (at := _command_before(tool, option, args)) is not None:
+        return f"No such option {option!r}: {_with_dashes(tool.name or 'ae', args, at)}"
     own = [name for param in tool.params for name in param.opts]
     having = [name for name, other in _other_tools() if any(option in param.opts for param in other.params)]
     graders = [name for name in having if name.startswith("ae-grader-")] if "--grader" in own else []
     given = [name for name in graders if any(name in word for word in args)]
-    close = get_close_matches(option, own, cutoff=0.7)
+    close = get_close_matches(option, own, cutoff=0.75)
     if graders and (given or not close):
         return f"No such option {option!r}. It goes with the grader: -g '{(given or graders)[0]} {option} …'"
     if close:

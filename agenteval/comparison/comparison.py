@@ -292,6 +292,8 @@ def remarks(report: Report) -> list[str]:
             "and a prompt is compared at the smallest k of its runs"
         )
     for label, found in report.statistics.runs.items():
+        if found.prompts and not found.graded_prompts and report.preference is None:
+            lines.append(f"{label}: no record is graded; grade the run with ae-grade")
         if found.incomplete:
             incomplete = f"{label}: {found.incomplete} of {found.prompts} prompts do not have k trials"
             lines.append(f"{incomplete}; those they have are counted")

@@ -10,6 +10,7 @@ import re
 import shlex
 import stat
 import sys
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -193,6 +194,8 @@ def read_checked(source: Source, accept: Callable[[Record], R], refusals: Refusa
 
 ARRAY = "contains a JSON array, not one record per line; convert it with jq -c '.[]' {file}"
 CSV = "looks like CSV, not like one JSON object per line; turn it into prompts with ae-prompts csv {file}"
+EXPORTED = "looks like CSV from ae-format, which no tool reads back; give the JSONL file that it was made from"
+UTF_16 = "is UTF-16, not UTF-8; convert it with iconv -f UTF-16 -t UTF-8 {file}"
 COMPRESSED = "is compressed; read it with {command} {file} | …"
 PRETTY = "contains JSON that spans several lines, not one record per line; convert it with jq -c . {file}"
 RAW = "contains raw records from ae-run; turn them into results with ae-extract"
@@ -208,6 +211,7 @@ COMPRESSORS = {
 }
 NAMED = rb"(?=.*\b(?:id|input|prompt|question|output)\b)"  # a column that records have, by one of its usual names
 HEADER = rb"(?i)" + NAMED + rb'"?[a-z_][\w .-]*"?(?:[,;\t]"?[a-z_][\w .-]*"?)+'
+EXPORT = rb"id,input,hint,output,tool_errors,duration_ms\b.*"  # the header of ae-format -f csv
 MISSING = r'"(output|rawLines|input|trials|k)" is missing'
 OF_ANOTHER_KIND = f"{MISSING}|not JSON|not UTF-8|a record must be a JSON object"
 
@@ -220,9 +224,13 @@ def other_kind(line: bytes, why: str, name: str) -> str | None:
     file = name if name != "stdin" else ""
     if command := next((command for magic, command in COMPRESSORS.items() if line.startswith(magic)), None):
         return COMPRESSED.format(command=command, file=file).replace("  ", " ")
+    if line.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return UTF_16.format(file=file).rstrip()
     try:
         record = decode(text)
     except BadRecord:
+        if re.fullmatch(EXPORT, text):
+            return EXPORTED
         form = PRETTY if text == b"{" else ARRAY if text == b"[" or text.startswith(b"[{") else None
         form = form or (CSV if re.fullmatch(HEADER, text) else None)
         return form and form.format(file=file).replace("  ", " ")

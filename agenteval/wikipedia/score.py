@@ -5,6 +5,7 @@ null and left out of the mean, and every mean has its n in `counts`. Field names
 evaluation of a Wikipedia agent.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from math import fsum, isfinite
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agenteval.errors import BadRecord, UserError
+from agenteval.errors import BadRecord, UserError, similar
 from agenteval.statistics.samples import mean
 from agenteval.streams.jsonl import read_json
 from agenteval.streams.rows import row_of
@@ -247,6 +248,8 @@ def load_criteria(text: str) -> list[Criterion]:
     """Returns the criteria of that name, else those of a JSON file; each value must be greater than its minimum."""
     minima = NAMED.get(text)
     if minima is None:
+        if not os.path.exists(text) and (close := similar(text, NAMED)):
+            raise UserError(f"--criteria {text}: no such file; did you mean {', '.join(close)}?")
         minima = read_json(text)
         if not isinstance(minima, dict):
             raise UserError(f'{text}: criteria must be a JSON object such as {{"avg_hit_rate": 0.8}}')

@@ -442,7 +442,7 @@ def test_the_command_after_two_dashes(tmp_path: Path) -> None:
     for arguments in (["prompts.jsonl", "-j", "2"], ["-j", "2", "prompts.jsonl"], ["-"], []):
         done = run("ae-run", *arguments, "--", *AGENT, "--", "-s", "--version", stdin=prompts, cwd=tmp_path).expect(0)
         assert "errors" not in done.records[0]
-    run("ae-run", "prompts.jsonl", *AGENT, cwd=tmp_path).expect(2).says("put -- before the agent's command")
+    run("ae-run", "prompts.jsonl", *AGENT, cwd=tmp_path).expect(2).says("put -- before the command")
     run("ae-run", "prompts.jsonl", "--", cwd=tmp_path).expect(2).says("command is missing")
     run("ae-run", "prompts.jsonl", "--", "no-such-agent", cwd=tmp_path).expect(2).says("no-such-agent", "not found")
     run("ae-run", "-s", "claude", "--", "cat", cwd=tmp_path).expect(2).says("-s and --")

@@ -165,7 +165,9 @@ def test_weights_from_the_environment(two: Path) -> None:
 def test_ungraded_trials_are_compared_by_what_is_known(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write(tmp_path / f"{name}.jsonl", trials("p", None, None))
-    done = run("ae-compare", "a.jsonl", "b.jsonl", "-s", "statistical", cwd=tmp_path).expect(0, stderr="")
+    done = run("ae-compare", "a.jsonl", "b.jsonl", "-s", "statistical", cwd=tmp_path).expect(0)
+    advice = "no record is graded; grade the run with ae-grade"
+    assert done.messages == [f"ae-compare: {name}: {advice}" for name in ("a", "b")]
     assert "quality" not in json.loads(done.stdout)
     report = msgspec.json.decode(done.out, type=TrialsComparisonReport)
     found = report.capability["a"]

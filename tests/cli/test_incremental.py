@@ -572,7 +572,7 @@ def test_the_command_line_is_corrected(tmp_path: Path) -> None:
     done = run("ae-run", "prompts", "./agent", "--flag", cwd=tmp_path).expect(2)
     assert "ae-run" in done.says()
     done = run("ae-run", "prompts", "./agent", "more", cwd=tmp_path).expect(2)
-    done.says("put -- before the agent's command: ae-run prompts -- ./agent more")
+    done.says("put -- before the command: ae-run prompts -- ./agent more")
     for line, meant in {
         "prompts -- -s claude": "prompts -s claude",
         "prompts -s claude -- --model x": "prompts -s claude --agent-arg=--model --agent-arg=x",

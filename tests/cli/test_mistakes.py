@@ -21,6 +21,8 @@ def here(tmp_path: Path) -> Path:
     write(tmp_path / "results.jsonl", RESULT)
     write(tmp_path / "again.jsonl", RESULT)
     (tmp_path / "prompts.csv").write_text("id,input\na,hello\n")
+    (tmp_path / "results.csv").write_text("id,input,hint,output,tool_errors,duration_ms,label\na,,,,,,\n")
+    (tmp_path / "utf16.jsonl").write_bytes(jsonl(*PROMPTS).encode("utf-16"))
     (tmp_path / "grader.py").write_text("def grade(record):\n    return {'pass': True}\n")
     (tmp_path / "graders").mkdir()
     script(tmp_path / "agent", "echo hello")
@@ -55,6 +57,8 @@ MISTAKES = [
         "ae-capture prompts.csv --simple 'echo {}'",
         "looks like CSV, not like one JSON object per line; turn it into prompts with ae-prompts csv",
     ),
+    ("ae-format results.csv", "looks like CSV from ae-format, which no tool reads back; give the JSONL file"),
+    ("ae-run utf16.jsonl -- cat", "is UTF-16, not UTF-8; convert it with iconv -f UTF-16 -t UTF-8 utf16.jsonl"),
     ("ae-format prompts.jsonl", "contains prompts; run them with ae-run, ae-capture or ae-trials"),
     ("ae-show a results.jsonl", "the file comes first: ae-show results.jsonl a"),
     ("ae-compare results.jsonl", "give two or more runs"),
@@ -62,7 +66,7 @@ MISTAKES = [
     ("ae-capture prompts.jsonl claude", "claude: name an agent with -s: ae-capture prompts.jsonl -s claude"),
     (
         "ae-capture prompts.jsonl ./agent",
-        "put -- before the agent's command: ae-capture prompts.jsonl -- ./agent",
+        "put -- before the command: ae-capture prompts.jsonl -- ./agent",
     ),
     (
         "ae-capture prompts.jsonl --simple echo {}",
@@ -70,8 +74,26 @@ MISTAKES = [
     ),
     ("ae-capture prompts.jsonl --simple './agnet {}'", "./agnet: no such command; did you mean ./agent?"),
     ("ae-capture prompts.jsonl -s cluade", "did you mean claude?"),
+    (
+        "ae-run prompts.jsonl --label test ./agent --acp",
+        "No such option '--acp': put -- before the command: ae-run prompts.jsonl --label test -- ./agent --acp",
+    ),
+    ("ae-run prompts.jsonl --label ./agent --acp", "No such option '--acp'. Did you mean '--mcp'?"),
+    (
+        "ae-ray prompts.jsonl --resume ae-run --simple 'echo {}'",
+        "put -- before the command: ae-ray prompts.jsonl --resume -- ae-run --simple 'echo {}'",
+    ),
+    ("ae-sandbox ls -l", "put -- before the command: ae-sandbox -- ls -l"),
+    (
+        "ae-run prompts.jsonl --simple 'echo {}' --workspace-dir more.jsonl",
+        "--workspace-dir more.jsonl: is a file; name a directory",
+    ),
     # options and names
     ("ae-format results.jsonl --model x", "These have it: ae-capture, ae-run, ae-trials"),
+    ("ae-trials prompts.jsonl --trials 3", "No such option '--trials'. These have it: ae-plan"),
+    ("ae-run prompts.jsonl -j many", "'many' is not a valid whole number"),
+    ("ae-plan --pass-rate high", "'high' is not a valid number"),
+    ("ae-score results.jsonl --criteria minimm", "--criteria minimm: no such file; did you mean minimum?"),
     ("ae-extract", "Missing option -s FILE|NAME: ae-extract [OPTIONS] [RAW]"),
     ("ae-prompts prompts.csv", "Missing argument 'PATH': ae-prompts [OPTIONS] FORMAT PATH"),
     ("ae-gate results.jsonl --min passrate=0.5", "there is no figure 'passrate'; did you mean passRate"),
@@ -94,6 +116,19 @@ def test_the_advice_can_be_typed(here: Path) -> None:
 def test_no_references(here: Path) -> None:
     done = run("ae-validate-refs", "prompts.jsonl", "-g", "ae-grader-hint", cwd=here).expect(1)
     done.says('no prompt has a "reference"', "nothing was validated")
+
+
+def test_nothing_to_import(here: Path) -> None:
+    done = run("ae-import", "claude", "graders", cwd=here).expect(0)
+    assert done.messages == ["ae-import: graders: contains no sessions of claude"]
+    done = run("ae-import", "harbor", "graders", cwd=here).expect(0)
+    assert done.messages == ["ae-import: graders: contains no results of harbor"]
+
+
+def test_runs_that_are_not_graded(here: Path) -> None:
+    done = run("ae-compare", "results.jsonl", "again.jsonl", cwd=here).expect(0)
+    advice = "no record is graded; grade the run with ae-grade"
+    assert done.messages == [f"ae-compare: {name}: {advice}" for name in ("results", "again")]
 
 
 def test_of_many_refused_lines_ten_are_shown_and_the_rest_is_counted(tmp_path: Path) -> None:

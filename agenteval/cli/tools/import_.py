@@ -24,6 +24,7 @@ from agenteval.errors import FAILED, OK, UserError, nearest
 from agenteval.streams.console import Console
 from agenteval.streams.output import Output, write_record
 from agenteval.streams.redaction import Redactor
+from agenteval.streams.text import counted, first_few
 from agenteval.wire.records import Record
 
 
@@ -96,7 +97,9 @@ def main(
     console.begin(None, "sessions")
     console.max_line = max_line
     folder = os.path.realpath(cwd) if cwd is not None else None
+    found = written = 0
     for record in with_unique_ids(records, console):
+        found += 1
         try:
             wanted = is_wanted(record, since, folder, min_turns)
         except Exception as error:
@@ -105,8 +108,14 @@ def main(
         if wanted:
             write_record(target, record, console)
             console.advance(record["id"])
+            written += 1
     console.finish()
     target.close()
+    if not found and not console.refused:
+        place = first_few(list(paths), 3) if paths else "stdin" if format_ in FOREIGN else "its logs"
+        console.say(f"{place}: contains no {'results' if format_ in FOREIGN else 'sessions'} of {format_}")
+    elif found and not written and not console.refused:
+        console.say(f"none of {counted(found, 'session')} passes --since, --cwd and --min-turns: nothing was written")
     return FAILED if console.refused else OK
 
 

@@ -2,7 +2,7 @@
 
 import click
 
-from agenteval.cli.options import NumberRange, count_option, output_option, strict_option
+from agenteval.cli.options import CountRange, NumberRange, count_option, output_option, strict_option
 from agenteval.cli.report_options import form_option
 from agenteval.cli.tool import tool
 from agenteval.comparison.plan import make_plan, read_pilot
@@ -37,7 +37,7 @@ def pilot_run(source: Source, pilot: Pilot) -> PilotRun:
 @click.option(
     "--pass-rate", "rate", type=NumberRange(0, 1), metavar="RATE", help="Expected pass rate.  [default: the pilot's]"
 )
-@click.option("-k", "--trials", type=click.IntRange(1, 10_000), metavar="K", default=1, help="Trials per prompt.")
+@click.option("-k", "--trials", type=CountRange(1, 10_000), metavar="K", default=1, help="Trials per prompt.")
 @count_option("-n", "--prompts", least=2, help="Number of prompts you have.  [default: the pilot's]")
 @click.option(
     "--between", type=NumberRange(0, 1), metavar="SHARE", help="Share of the variance that is between prompts."
