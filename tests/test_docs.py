@@ -71,6 +71,14 @@ def test_an_adapter_in_ten_minutes(tmp_path: Path) -> None:
     assert kept.stdout.startswith("same\n        1 of 7 lines matched no rule") and "1 passed" in kept.stdout, kept
 
 
+def test_the_table_of_adapters_names_fields_that_exist() -> None:
+    """It named `exitReasons` long after that field had become `errorReasons`."""
+    table = (ROOT / "docs" / "adapters.md").read_text().partition("## When it does not fit")[2]
+    fields = re.findall(r"^\| `(\w+)`", (ROOT / "docs" / "wire-format.md").read_text(), re.MULTILINE)
+    named = re.findall(r'"([a-z]\w+)":', table)
+    assert len(named) > 10 and set(named) <= set(fields), sorted(set(named) - set(fields))
+
+
 # --- the pages that are written by hand -----------------------------------------------------------
 
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")]
