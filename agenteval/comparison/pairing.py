@@ -313,7 +313,7 @@ def difference(values: PairedValues, test: PairedTest, adjusted: float | None) -
         mean_b=mean(values.b),
         mean_difference=test.mean,
         interval=test.interval,
-        change=None if test.mean is None else -test.mean,
+        change=None if test.mean is None else 0.0 - test.mean,  # equal runs: 0.0, not -0.0
         change_interval=(-test.interval.high, -test.interval.low) if test.interval else None,
         wins=wins,
         losses=losses,

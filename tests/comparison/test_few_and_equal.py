@@ -52,6 +52,7 @@ def test_trials_that_all_agree_leave_room(n: int, k: int, passed: int, other: in
         assert found.interval is not None
         assert found.interval.low < found.mean_difference or found.mean_difference == -1
         assert found.interval.high > found.mean_difference or found.mean_difference == 1
+        assert str(found.change) != "-0.0"
     for label, rate in (("a", passed / k), ("b", other / k)):
         interval = report.statistics.runs[label].interval
         assert interval.low < rate < interval.high or rate in (0, 1)
