@@ -14,7 +14,7 @@ import msgspec
 from agenteval.comparison.comparison import CompareSettings, Comparison
 from agenteval.comparison.figures import amount, pass_interval
 from agenteval.comparison.pairing import measures, paired_values, without_changed_inputs
-from agenteval.comparison.row_table import ComparedRow, RowTable
+from agenteval.comparison.row_table import RowTable
 from agenteval.comparison.rows import (
     EXTENSIONS,
     NOUNS,
@@ -58,7 +58,7 @@ class PastRun(msgspec.Struct):
     agent_version: str | None = None
     start: float | None = None
     has_stop_rule: bool = False
-    rows: dict[str, ComparedRow] = msgspec.field(default_factory=dict)
+    rows: RowTable = msgspec.field(default_factory=RowTable)
 
     def learn(self, row: Row) -> None:
         """Takes what the record says of the run, unless an earlier one has said it."""
@@ -73,7 +73,7 @@ class PastRun(msgspec.Struct):
 
     def as_rows(self) -> RunRows:
         """The run for a comparison, which may take prompts out of it."""
-        return RunRows(self.name, RowTable(self.rows), has_stop_rule=self.has_stop_rule)
+        return RunRows(self.name, self.rows.only(self.rows), has_stop_rule=self.has_stop_rule)
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -147,7 +147,9 @@ def _read_file(source: RunSource, console: Console, found: dict[tuple[str, ...],
                 continue
             run_id = first_text(row.metadata or {}, ("runId",))
             key = (run_id,) if run_id else ("", source.name)
-            run = found.setdefault(key, PastRun(source.name, run_id))
+            run = found.get(key)
+            if run is None:
+                run = found[key] = PastRun(source.name, run_id)
             run.learn(row)
             before = run.rows.get(row.id)
             if before is not None:
@@ -199,13 +201,13 @@ def _run(number: int, run: PastRun, before: PastRun | None) -> HistoryRun:
         model=run.model,
         agent_version=run.agent_version,
         prompts=len(run.rows),
-        graded=sum(row.graded > 0 for row in run.rows.values()),
+        graded=sum(graded > 0 for graded in run.rows.column("graded")),
         pass_rate=mean(rows.values("pass_rate")),
         interval=pass_interval(rows),
         p50=percentile(sorted(rows.all_values("durations")), 0.5),
         tokens=tokens.total if tokens else None,
         cost=cost.total if cost else None,
-        cost_estimated=any(row.cost_estimated for row in run.rows.values()),
+        cost_estimated=any(run.rows.column("cost_estimated")),
     )
     if before is not None:
         earlier, later = without_changed_inputs([before.as_rows(), rows])
@@ -225,8 +227,9 @@ def shown_changes(runs: Sequence[PastRun]) -> list[HistoryChange]:
     """The changes of the pass rate that are shown, with the levels between them and the prompts that flipped."""
     prompts: dict[Prompt, list[tuple[int, int]]] = {}
     for at, run in enumerate(runs):
-        for id, row in run.rows.items():
-            prompts.setdefault((id, row.input_digest), [(0, 0)] * len(runs))[at] = (row.passed, row.graded)
+        columns = [run.rows.column(name) for name in ("input_digest", "passed", "graded")]
+        for id, digest, passed, graded in zip(run.rows, *columns, strict=True):
+            prompts.setdefault((id, digest), [(0, 0)] * len(runs))[at] = (passed, graded)
     found = find_changes(list(prompts.values()), len(runs))
     borders = [0, *(change.start for change in found), len(runs)]
     return [_change(change, prompts, *borders[at : at + 3]) for at, change in enumerate(found)]
