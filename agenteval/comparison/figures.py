@@ -421,6 +421,8 @@ def _plug_in_interval(run: RunRows, which: Literal["at", "exp"]) -> ConfidenceIn
 
 def _curve_interval(run: RunRows, which: Literal["at", "exp"], j: int) -> ConfidenceInterval | None:
     """The interval of the mean of the unbiased estimates for j trials, over the prompts that have so many."""
+    if j == 1:
+        return pass_interval(run)
     estimate = pass_at if which == "at" else pass_exp
     rows = [(id, row) for id, row in run.rows.items() if row.graded >= j <= row.k]
     alike = {pair: estimate(*pair, j) or 0.0 for pair in {(row.graded, row.passed) for _, row in rows}}

@@ -129,18 +129,18 @@ class TrialPrompts:
     def estimate(self, sign: str, j: int, level: float = LEVEL) -> PassEstimate | None:
         """pass@j or pass^j, unbiased, over the prompts that have j graded trials; None if none has."""
         of = pass_at if sign == "@" else pass_exp
-        values = [
-            value
-            for (_, graded, passed), many in self.counts.items()
-            if graded and (value := of(graded, passed, j)) is not None
-            for _ in range(many)
-        ]
+        prompts = [(graded, passed) for (_, graded, passed), many in self.counts.items() for _ in range(many) if graded]
+        values = [value for graded, passed in prompts if (value := of(graded, passed, j)) is not None]
         if not values:
             return None
-        graded = sum(many for (_, graded, _), many in self.counts.items() if graded)
-        enough = len(values) >= MOST_PROMPTS * graded
-        interval = bounds(clustered_rate_interval(values, [1] * len(values), level=level)) if enough else None
-        return PassEstimate(f"pass{sign}{j}", sum(values) / len(values), interval, len(values), graded)
+        if j == 1:  # the pass rate
+            found = prompt_rate_interval(
+                [passed for _, passed in prompts], [graded for graded, _ in prompts], level=level
+            )
+        else:
+            found = clustered_rate_interval(values, [1] * len(values), level=level)
+        interval = bounds(found) if len(values) >= MOST_PROMPTS * len(prompts) else None
+        return PassEstimate(f"pass{sign}{j}", sum(values) / len(values), interval, len(values), len(prompts))
 
     def estimates(self) -> list[PassEstimate]:
         """pass@1, pass@k and pass^k; only those that some prompt has enough trials for."""

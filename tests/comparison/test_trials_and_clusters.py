@@ -11,6 +11,7 @@ from agenteval.comparison import figures, pairing
 from agenteval.comparison.comparison import CompareSettings, Comparison, remarks
 from agenteval.comparison.row_table import ComparedRow, RowTable
 from agenteval.comparison.rows import RowOptions, RunRows
+from agenteval.comparison.run_summary import Grades, TrialPrompts
 from agenteval.statistics.intervals import (
     cluster_freedom,
     geometric_ratio_interval,
@@ -153,6 +154,21 @@ def test_pass_rates_of_equally_many_trials_have_the_interval_of_clusters() -> No
     assert found is not None and (found.n, found.method) == (16, "wilson, effective n")
     plain = prompt_rate_interval([1, 0, 1], [1, 1, 1])
     assert plain is not None and (plain.n, plain.method) == (3, "wilson")
+
+
+@pytest.mark.parametrize("passes", [(3, 3), (0, 0), (3, 2, 1, 0, 3, 3)])
+def test_pass_at_1_is_the_pass_rate_with_its_interval(passes: tuple[int, ...]) -> None:
+    run = run_of("a", *(prompt(passed, 3) for passed in passes))
+    grades, trials = Grades(), TrialPrompts()
+    for passed in passes:
+        grades.add(passed, [1.0] * passed + [0.0] * (3 - passed))
+        trials.add_alike(3, 3, passed, 1)
+    assert figures.capability(run).pass_at_intervals["1"] == figures.pass_interval(run)
+    assert figures.trial_reliability(run).pass_exp_intervals["1"] == figures.pass_interval(run)
+    for sign in "@^":
+        found = trials.estimate(sign, 1)
+        assert found is not None
+        assert found.value == pytest.approx(grades.rate) and found.interval == grades.interval
 
 
 def test_pass_exp_over_some_of_the_prompts_has_no_interval() -> None:
