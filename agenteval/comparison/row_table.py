@@ -129,13 +129,6 @@ def at_k(row: RowFigures, k: int) -> RowFigures:
 # --- columns ------------------------------------------------------------------------------------
 
 
-class Flags(bytearray):
-    """A column of booleans, a byte each."""
-
-    def __getitem__(self, at: Any) -> Any:
-        return bool(super().__getitem__(at))
-
-
 class Choices:
     """A column of values of which many are the same: each different one is kept once."""
 
@@ -223,7 +216,8 @@ COLUMNS: dict[str, Callable[[], Any]] = {
     **dict.fromkeys(("categories", "cluster", "k", "steps", "richness"), Choices),
     **dict.fromkeys(("pass_at_k", "pass_exp_k"), OptionalNumbers),
     **dict.fromkeys(("scores", "durations", "first_responses", "token_values", "cost_values"), Samples),
-    **dict.fromkeys(("cost_estimated", "clock_set_back", "tool_errors", "timed_out", "has_output"), Flags),
+    # Booleans, a byte each: 0 or 1.
+    **dict.fromkeys(("cost_estimated", "clock_set_back", "tool_errors", "timed_out", "has_output"), bytearray),
 }
 MEANS = {"score": "scores", "duration": "durations", "tokens": "token_values", "cost": "cost_values"}
 

@@ -27,7 +27,7 @@ from agenteval.streams.rows import CROSS, KeyUse, groups_at, key_parts, parse_ro
 from agenteval.streams.source import PROMPTS, RAW, Source, kind_of, refuse
 from agenteval.streams.text import plain_text
 from agenteval.wire.records import STOP_RULE, Input, Step
-from agenteval.wire.row import Attempt, Measured, Row, RowWithCalls, holds_trials
+from agenteval.wire.row import Measured, Row, RowWithCalls, holds_trials
 
 EXTENSIONS = (".jsonl", ".ndjson", ".json")
 NOUNS = {"capture": "results", "trials": "trials"}
@@ -60,24 +60,37 @@ def compared_row(row: Row, line: int = 0, options: RowOptions = RowOptions()) ->
     at, exp = row.pass_at_k, row.pass_exp_k
     clusters = [value_at(notes, part) for part in key_parts(options.cluster_by)] if options.cluster_by else []
     model = row.model or notes.get("model")
-    elapsed: list[float | None] = []
-    first_responses: list[float | None] = []
-    tokens: list[float | None] = []
-    costs: list[float | None] = []
+    scores: list[float] = []
+    durations: list[float] = []
+    first_responses: list[float] = []
+    tokens: list[float] = []
+    costs: list[float] = []
     failures: list[str] = []
     steps: list[Step] = []
     failed = errors = grader_errors = trajectories = 0
-    estimated = tool_errors = has_output = False
+    has_score = estimated = set_back = tool_errors = has_output = False
     for attempt in attempts:  # one pass over them, as this is most of the work of a comparison
-        spent = expense(attempt.timing, model)
-        elapsed.append(attempt.timing.elapsed)
-        first_responses.append(attempt.timing.first_response)
-        tokens.append(spent.tokens)
-        costs.append(spent.cost)
+        timing = attempt.timing
+        took, spent = timing.elapsed, expense(timing, model)
+        for value, known in (
+            (took, durations),
+            (timing.first_response, first_responses),
+            (spent.tokens, tokens),
+            (spent.cost, costs),
+        ):
+            if value is not None and value >= 0:  # a negative time or amount was not measured
+                known.append(float(value))
+        set_back = set_back or (took is not None and took < 0)
         estimated = estimated or spent.estimated
-        failures += attempt.failures
-        failed += attempt.agent_failed
-        errors += bool(attempt.failures)
+        if attempt.agent_failed:
+            failed += 1
+            scores.append(0.0)
+        elif attempt.given_score is not None and not attempt.grader_error:
+            scores.append(attempt.given_score)
+        has_score = has_score or attempt.given_score is not None
+        if attempt.failures:
+            failures += attempt.failures
+            errors += 1
         grader_errors += bool(attempt.grader_error)
         tool_errors = tool_errors or bool(attempt.tool_errors)
         has_output = has_output or bool(attempt.output)
@@ -98,32 +111,19 @@ def compared_row(row: Row, line: int = 0, options: RowOptions = RowOptions()) ->
         grader_errors=grader_errors,
         pass_at_k=plug_in_pass_at_k(rate, k) if at is None and rate is not None else at,
         pass_exp_k=plug_in_pass_exp_k(rate, k) if exp is None and rate is not None else exp,
-        scores=_scores(attempts) if graded else (),
-        durations=_known(elapsed),
-        first_responses=_known(first_responses),
-        token_values=_known(tokens),
-        cost_values=_known(costs),
+        scores=tuple(scores) if graded and has_score else (),
+        durations=tuple(durations),
+        first_responses=tuple(first_responses),
+        token_values=tuple(tokens),
+        cost_values=tuple(costs),
         cost_estimated=estimated,
-        clock_set_back=any(took is not None and took < 0 for took in elapsed),
+        clock_set_back=set_back,
         tool_errors=tool_errors,
         timed_out=notes.get("timedOut") is True or any(map(_TIMEOUT.search, failures)),
         has_output=has_output,
         steps=len(steps) if trajectories else None,
         richness=richness_of(notes.get("trajectoryRichness"), (step.type for step in steps)),
     )
-
-
-def _scores(attempts: Sequence[Attempt]) -> tuple[float, ...]:
-    """The scores of the attempts that have one; that of an agent that failed is 0."""
-    if all(attempt.given_score is None for attempt in attempts):
-        return ()
-    known = [0.0 if one.agent_failed else None if one.grader_error else one.given_score for one in attempts]
-    return tuple([score for score in known if score is not None])
-
-
-def _known(values: Sequence[float | None]) -> tuple[float, ...]:
-    """The values that are known, as floats; a negative time or amount was not measured."""
-    return tuple([float(value) for value in values if value is not None and value >= 0])
 
 
 def input_digest(prompt: Input | None) -> int:
