@@ -61,6 +61,13 @@ def capitalized(claim: str) -> str:
     return claim[0].upper() + claim[1:] if claim.startswith((CANNOT_TELL, NONE_LEADS)) else claim
 
 
+def prompts_compared(pair: Pair, report: Report) -> str:
+    """The prompts that a verdict covers: `12 prompts graded in both`, or in a gate those that one run lacks, too."""
+    lacking = report.meta.counted_as_failed or {}
+    which = ", missing ones included" if {pair.run_a, pair.run_b} & lacking.keys() else " graded in both"
+    return counted(pair.n, "prompt") + which
+
+
 def summary_line(report: Report) -> str:
     """The verdict of a report in one line; of three runs or more, who leads."""
     if report.ranking:

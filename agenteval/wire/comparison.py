@@ -164,8 +164,9 @@ class PassExpDifference(Difference, kw_only=True):
 
 
 class PairStatistics(Difference, kw_only=True):
-    """Two runs, over the `n` prompts graded in both. Its own fields are those of the deciding measure (`meta.on`): the
-    headline of every report and `--fail-if-worse` follow `better`. Other measures never change it."""
+    """Two runs, over the `n` prompts graded in both (in a gate, also those that one of them lacks). Its own fields are
+    those of the deciding measure (`meta.on`): the headline of every report and `--fail-if-worse` follow `better`. Other
+    measures never change it."""
 
     stopped: bool = False
     """Whether a run was stopped early because enough was known (`--stop-when-known`): the size is overstated."""

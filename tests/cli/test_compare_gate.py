@@ -83,6 +83,15 @@ def test_proof_is_asked_for_with_a_margin(tmp_path: Path) -> None:
     assert "Margin: now is shown to be at most 10 points worse." in pair["sentences"]
 
 
+def test_a_report_does_not_call_missing_prompts_graded(tmp_path: Path) -> None:
+    write(tmp_path / "before.jsonl", *BASELINE)
+    write(tmp_path / "now.jsonl", *BASELINE[:38])
+    args = ("before.jsonl", "now.jsonl", "-f", "table")
+    assert "now against before, 38 prompts graded in both" in run("ae-compare", *args, cwd=tmp_path).stdout
+    shown = run("ae-compare", *args, "--fail-if-worse", cwd=tmp_path).stdout
+    assert "now against before, 40 prompts, missing ones included" in shown
+
+
 def test_the_measure_that_is_named_decides_headline_and_gate(tmp_path: Path) -> None:
     write(tmp_path / "before.jsonl", *(graded(i, True, score={"pass": True, "score": 0.9}) for i in range(40)))
     write(tmp_path / "now.jsonl", *(graded(i, True, score={"pass": True, "score": 0.6 + i / 400}) for i in range(40)))

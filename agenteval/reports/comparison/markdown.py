@@ -113,7 +113,7 @@ def head(title: str, meta: ReportMeta, *more: str) -> list[str]:
         f"Generated: {meta.generated_at}",
     ]
     if meta.grader_errors:
-        facts.append(f"Grader errors: {meta.grader_errors} prompts could not be ranked")
+        facts.append(f"Grader errors: {counted(meta.grader_errors, 'prompt')} could not be ranked")
     return [f"# {title}", "", *(f"- {fact}" for fact in facts)]
 
 

@@ -29,7 +29,7 @@ CELLS = {PASS: "pass", FLAKY: "flaky", FAIL: "fail", ERROR: "error"}
 LEGEND = {
     "pass": "passes",
     "flaky": "some trials pass",
-    "fail": "fails",
+    "fail": "does not pass",
     "error": "agent failed",
     NOT_GRADED: "not graded, or missing",
 }
