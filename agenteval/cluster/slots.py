@@ -204,7 +204,7 @@ class Slots:
                 is_first, self._has_started = not self._has_started, True
         if is_first:
             self._console.say(
-                f"still waiting, no worker has started after {self._patience:g} s: the cluster has no room for "
+                f"still waiting: no worker has started after {self._patience:g} s; the cluster has no room for "
                 f"one, or its nodes cannot start any (`ray status` shows which)"
             )
         return self._ready.get()

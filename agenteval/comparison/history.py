@@ -182,9 +182,7 @@ def history_of(runs: Sequence[PastRun], now: float) -> History:
         found = counted(len(changes), "change") if changes else "no change"
         summary += f" → {rates[-1]:.1%}: {found} shown"
     generated = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
-    return History(
-        generated_at=generated, summary=summary, runs=every, changes=changes
-    )
+    return History(generated_at=generated, summary=summary, runs=every, changes=changes)
 
 
 def _run(number: int, run: PastRun, before: PastRun | None) -> HistoryRun:

@@ -117,7 +117,8 @@ def test_report_of_three_runs(three: Path) -> None:
     done = ae_compare("a.jsonl", "b.jsonl", "c.jsonl", "-s", "statistical", cwd=three)
     report = msgspec.json.decode(done.stdout, type=ComparisonReport)
     assert done.code == 0
-    assert done.stderr == ("ae-compare: 2 of 10 prompts are not in every run: b lacks 2 (meta.missing names them)\n")
+    lacks = "2 of 10 prompts are not in every run: b lacks 2 (-f json lists them in meta.missing)"
+    assert done.stderr == f"ae-compare: {lacks}\n"
     assert (report.meta.prompt_count, report.meta.prompts_with_all_runs) == (10, 8)
     assert report.meta.missing == {"b": ["p8", "p9"]}
     quality = report.quality["c"]

@@ -67,9 +67,9 @@ def main(
 ) -> int:
     """Plan an evaluation: how many prompts and trials it takes to detect a difference between two agents.
 
-    If the pass rates differ by --detect, a comparison detects it (95 % interval without 0, as ae-compare computes it)
-    with probability --power. PILOT is a run of results or trials to plan from (stdin if missing or -), OTHER a run of
-    the other agent on the same prompts; with --pass-rate neither is needed.
+    If the pass rates differ by --detect, a comparison detects it (its 95 % interval, as ae-compare computes it,
+    excludes 0) with probability --power. PILOT is a run of results or trials to plan from (stdin if missing or -),
+    OTHER a run of the other agent on the same prompts; with --pass-rate neither is needed.
 
     Two things vary. Prompts differ in difficulty, and in how much better one agent is on them: only more prompts
     average that out. Trials of one prompt differ by chance: more trials average that out as well. What the pilots do
