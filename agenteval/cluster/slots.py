@@ -88,7 +88,7 @@ class Slots:
                 slot.kill()
 
     def take(self) -> Slot:
-        """Returns a slot with a place that is free; waits for it. Opens another for each that could not start."""
+        """Waits for a slot with a free place and returns it; opens another slot for each that could not start."""
         while True:
             slot, start = self._next_ready()
             if start is None:

@@ -11,7 +11,6 @@ from enum import Enum
 
 from agenteval.errors import BadRecord, StrictStop
 from agenteval.streams.files import LARGEST, write_all
-from agenteval.streams.text import counted
 
 BAR_WIDTH = 24
 LEAST_BAR = 8  # columns; a shorter bar shows nothing
@@ -83,8 +82,8 @@ class Console:
         """Says how many refused lines were not reported one by one."""
         for what, count in self._refused_of.items():
             if count > REFUSED_SHOWN:
-                more = counted(count - REFUSED_SHOWN, f"more {what}")
-                self.say(f"{more}, {count:,} in all (--debug shows each)")
+                more = count - REFUSED_SHOWN
+                self.say(f"{more:,} more {what}{'s' * (more > 1)}, {count:,} in all (--debug shows each)")
 
     def fault(self, where: str, error: Exception) -> str:
         """Reports an unexpected error and counts it for the exit code; returns it as a line of text."""

@@ -454,7 +454,7 @@ class PassFigures(Wire):
 
 
 class Capability(PassFigures, kw_only=True):
-    """The chance of passing at least once in k trials, over the `n` graded prompts of one run; `passAt` is unbiased,
+    """The chance of passing at least once in k trials, over the `n` graded prompts of one run; `passAt` is unbiased;
     passAtK, the plug-in value of agent-eval-harness, is not."""
 
     avg_pass_at_k: Rate | None
@@ -474,7 +474,7 @@ class Capability(PassFigures, kw_only=True):
 
 
 class TrialReliability(PassFigures, kw_only=True):
-    """The chance of passing in all of k trials, over the `n` graded prompts of one run; `passExp` is unbiased,
+    """The chance of passing in all of k trials, over the `n` graded prompts of one run; `passExp` is unbiased;
     passExpK, the plug-in value of agent-eval-harness, is not."""
 
     type: Literal["trial"]
