@@ -151,8 +151,8 @@ def test_markdown(three: Path) -> None:
     done = ae_compare("a.jsonl", "b.jsonl", "-o", "report.md", cwd=three)
     assert (done.code, done.stdout) == (0, "")
     text = (three / "report.md").read_text()
-    assert "**b is worse than a.**\n\n- Pass rate: 100.0% → 0.0%, -100.0 points (95 % interval -100.0 to " in text
-    assert "\n- Score: 0.865 → 0.170, -69.5 points (95 % interval -" in text
+    assert "**b is worse than a.**\n\n- Pass rate: 100.0% → 0.0%, -100.0 points (95% interval -100.0 to " in text
+    assert "\n- Score: 0.865 → 0.170, -69.5 points (95% interval -" in text
     assert "| a | 100.0% | 72.2% to 100.0% | 0.855 | 0.740 to 0.924 | 10 | 0 | 0 | 10 | 0 | 0 |" in text
     assert "- **b** lacks 2: p8, p9" in text
     assert ae_compare("a.jsonl", "b.jsonl", "-f", "json", "-o", "x.md", cwd=three).code == 0
@@ -396,7 +396,7 @@ def test_fail_if_worse_than_the_first(tmp_path: Path) -> None:
     done = ae_compare("good", "bad", "--fail-if-worse", cwd=tmp_path)
     assert done.code == 1
     assert done.stderr == (
-        "ae-compare: bad is worse than good: pass rate 100.0% → 0.0%, -100.0 points (95 % interval -100.0 to -51.5), "
+        "ae-compare: bad is worse than good: pass rate 100.0% → 0.0%, -100.0 points (95% interval -100.0 to -51.5), "
         "p 0.00024, 12 prompts\n"
     )
     assert json.loads(done.stdout)["statistics"]["pairs"][0]["better"] == "good"

@@ -260,7 +260,7 @@ def main(
     Each RUN is a file of results (ae-capture, ae-grade) or of trials (ae-trials), or - for stdin; the first record
     shows which, and all must be of the same kind. Records are joined by `id`; a prompt whose `input` has changed is
     reported and left out. The report gives a verdict for every pair of runs, then what it is based on: passes,
-    scores, time, tokens and cost, each with its 95 % interval over the prompts that both runs have. Then come the
+    scores, time, tokens and cost, each with its 95% interval over the prompts that both runs have. Then come the
     figures of each run with their intervals, by category, and which run won which prompt. Records without a grade, or
     whose grader erred, are counted, but are part of no pass rate or score.
 
