@@ -85,7 +85,7 @@ def test_regression_baseline_is_what_was_checked(copy: Callable[[str], tuple[Pat
     nothing = make("baseline", *own)
     assert nothing.code != 0 and "make check first" in nothing.stderr, nothing
     others = make("check", *own)
-    assert others.code != 0 and "is of other prompts" in others.stderr and "not shown" not in others.stdout, others
+    assert others.code != 0 and "has other prompts" in others.stderr and "not shown" not in others.stdout, others
     assert starts(folder) == 2
 
     reviewed = {name: (folder / "build" / name).read_bytes() for name in ("results.jsonl", "trials.jsonl")}

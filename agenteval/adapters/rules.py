@@ -589,7 +589,7 @@ def _over_list(rules: list[Rule], start: int, items: Path) -> Act:
 
 
 def _decides_by_type(rule: Rule) -> bool:
-    """Returns whether nothing but the type of an item decides whether the rule gets it, and it alone does."""
+    """Returns whether the type of an item alone decides that this rule, and no other, takes it."""
     item = rule.item
     return item is not None and item.words is not None and item.kind is item_kind and not (rule.tests or rule.also)
 

@@ -123,7 +123,7 @@ class Surroundings:
     # --- what the user has ---
 
     def user_path(self, path: str) -> str:
-        """Returns where the user has what is at a path below a HOME."""
+        """Returns the user's own path for a path below a HOME; variables such as CODEX_HOME may have moved it."""
         places = {**{name: f"{{home}}/{path}" for name, path in XDG.items()}, **(self.schema.env or {})}
         for name, place in places.items():
             below = place.removeprefix("{home}/")

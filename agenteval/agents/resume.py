@@ -379,7 +379,7 @@ class Journal:
     def skipped_lines(self) -> list[str]:
         """Returns what to tell the user about lines that cannot be used: the first of them, and how many there are."""
         left = len(self.skipped) - SHOWN
-        return [*self.skipped[:SHOWN], *([f"{self.name}: {left} more lines skipped"] if left > 0 else [])]
+        return [*self.skipped[:SHOWN], *([f"{self.name}: {counted(left, 'more line')} skipped"] if left > 0 else [])]
 
     def sync(self) -> None:
         """Brings what is kept to the disk."""

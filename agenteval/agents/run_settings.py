@@ -200,7 +200,7 @@ def sandbox_asked_for(
 
 
 def place_words(settings: RunSettings, sandbox: Sandbox | None, variant: Variant) -> list[str]:
-    """Returns what tells the place where agents work from another: with it they are asked something else."""
+    """Returns the options that decide where agents work, with values: part of the question that they are asked."""
     template = settings.workspace_template
     found = {
         "--cwd": None if settings.workspace_dir else settings.cwd,

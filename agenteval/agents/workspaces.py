@@ -226,7 +226,7 @@ class Workspaces:
             replace_file(os.path.join(git, "HEAD"), b"ref: refs/heads/main\n")
 
     def _begin(self, path: str, key: int, git: bool) -> None:
-        """Takes what is in a workspace for its state before the agent runs."""
+        """Records the state of a workspace before the agent runs."""
         drop_baseline(path)
         if git:  # all files, in a new repository if there is none; what they are now is kept outside of it
             with tempfile.TemporaryDirectory(dir=self.processes.scratch.folder()) as folder:

@@ -36,7 +36,10 @@ def parse_pattern(text: str) -> Pattern:
         raise ValueError(f"{text!r} is {error}") from None
 
 
-EXIT_1 = "finished, but some lines were refused or graders erred (they are reported), or agents failed and -e is given"
+EXIT_1 = (
+    "some lines were refused or graders erred (they are reported), agents failed and -e is given, or the run was "
+    "stopped: by --strict, a limit such as --max-failures or --max-cost, or because the first five agents failed alike"
+)
 AGENT_OPTIONS: Decorator = combined(
     click.option(
         "-s", "--schema", metavar="FILE|NAME", help="Adapter schema: a file, or a bundled one by name (claude)."
@@ -99,8 +102,8 @@ AGENT_OPTIONS: Decorator = combined(
     click.option(
         "--rate",
         type=Parsed("rate", parse_rate),
-        metavar="N/s|N/min",
-        help="Start at most this many agents per second or minute.",
+        metavar="N/s|N/min|N/h",
+        help="Start at most this many agents per second, minute or hour.",
     ),
     count_option(
         "--retries",
@@ -177,7 +180,9 @@ stop_options: Decorator = combined(
 inline_grader_options: Decorator = combined(  # of graders that run beside agents
     grader_option,
     stream_option,
-    verdict_options(time="Time limit per record, for all graders or for NAME; repeatable.  [default: 60000]"),
+    verdict_options(
+        time="Time limit per record, for all graders or for NAME; a bare number is ms; repeatable.  [default: 60000]"
+    ),
     grade_failed_option,
 )
 

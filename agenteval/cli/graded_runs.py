@@ -123,7 +123,7 @@ class Trials:
             f"{found.name} {percent(found.value)} ({percent_span(found.interval)})" for found in counts.estimates()
         ]
         over = f"{counted(self.passes.total(), 'prompt')} with {counted(self.k, 'trial')} each"
-        self.run.console.say(f"{', '.join(shown)}; 95 % intervals, {over}")
+        self.run.console.say(f"{', '.join(shown)}; 95% intervals, {over}")
 
     def batches(self) -> Iterator[tuple[Record, list[int]]]:
         """Yields batches that may run concurrently; trials of a prompt that share a directory are one batch."""

@@ -52,8 +52,9 @@ def refuse_ignored(form: str, given: Mapping[str, bool], read_by: Mapping[str, S
     """Raises UserError for a given option that the chosen form does not use."""
     for option, forms in read_by.items():
         if given.get(option) and form not in forms:
-            also = f"-f {forms[0]}" if len(forms) == 1 else f"-f {' or '.join(forms)}"
-            raise UserError(f"{option} has no effect with -f {form}: leave it out, or give {also}")
+            *most, last = forms
+            also = f"{', '.join(most)} or {last}" if most else last
+            raise UserError(f"{option} has no effect with -f {form}: leave it out, or give -f {also}")
 
 
 def write_results(

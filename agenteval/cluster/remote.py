@@ -1,4 +1,4 @@
-"""Agents on the nodes of a cluster, for a run that is kept here (agents/run.py).
+"""Agents on the nodes of a cluster, for a run that is managed here (agents/run.py).
 
 Each call of answer() is a record on its way, in a thread of the run: it waits for a place in a slot, and for the answer
 of the node. A record whose worker dies goes to another one; as a worker has many records, the last try is in a slot of

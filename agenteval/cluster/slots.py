@@ -88,7 +88,7 @@ class Slots:
                 slot.kill()
 
     def take(self) -> Slot:
-        """Returns a slot with a place that is free; waits for it. Opens another for each that could not start."""
+        """Waits for a slot with a free place and returns it; opens another slot for each that could not start."""
         while True:
             slot, start = self._next_ready()
             if start is None:
@@ -204,7 +204,7 @@ class Slots:
                 is_first, self._has_started = not self._has_started, True
         if is_first:
             self._console.say(
-                f"still waiting, no worker has started after {self._patience:g} s: the cluster has no room for "
+                f"still waiting: no worker has started after {self._patience:g} s; the cluster has no room for "
                 f"one, or its nodes cannot start any (`ray status` shows which)"
             )
         return self._ready.get()

@@ -1,6 +1,6 @@
 """ae-gate: the rows of a run → the figures that a threshold can be set for, and whether each threshold is met.
 
-Each figure has its 95 % interval where it is an estimate; the trials of a prompt are a cluster. A figure of grades
+Each figure has its 95% interval where it is an estimate; the trials of a prompt are a cluster. A figure of grades
 also has the share of records that it is known for: what is not known cannot pass.
 """
 

@@ -179,12 +179,12 @@ def history_of(runs: Sequence[PastRun], now: float) -> History:
     every = [_run(number, run, runs[number - 2] if number > 1 else None) for number, run in enumerate(runs, 1)]
     changes = shown_changes(runs)
     rates = [run.pass_rate for run in every if run.pass_rate is not None]
-    summary = f"{counted(len(runs), 'run')}, pass rate {rates[0]:.1%} → {rates[-1]:.1%}: " if rates else ""
-    found = f"{counted(len(changes), 'change')} shown" if changes else "no change shown"
+    summary = f"{counted(len(runs), 'run')}, pass rate {rates[0]:.1%}" if rates else "no run is graded"
+    if len(rates) > 1:
+        found = counted(len(changes), "change") if changes else "no change"
+        summary += f" → {rates[-1]:.1%}: {found} shown"
     generated = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
-    return History(
-        generated_at=generated, summary=summary + found if rates else "no run is graded", runs=every, changes=changes
-    )
+    return History(generated_at=generated, summary=summary, runs=every, changes=changes)
 
 
 def _run(number: int, run: PastRun, before: PastRun | None) -> HistoryRun:

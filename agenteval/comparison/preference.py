@@ -57,7 +57,7 @@ class PromptRanking(NamedTuple):
         return found if again == found else None if again is None else 0
 
     def standing(self, labels: Collection[str]) -> dict[str, float | None]:
-        """By how many more of these runs each is preferred than it is less preferred to; None if it is not ranked."""
+        """How many others each run is preferred to, less how many are preferred to it; None if it is not ranked."""
         ranked = [label for label in labels if self.outcome(label, label) is not None]
         points: dict[str, float | None] = {label: 0.0 if label in ranked else None for label in labels}
         for a, b in combinations(ranked, 2):

@@ -72,7 +72,7 @@ class Grades(msgspec.Struct):
 
     @property
     def interval(self) -> Interval | None:
-        """The 95 % interval of that rate."""
+        """The 95% interval of that rate."""
         return self.interval_at(LEVEL)
 
     def interval_at(self, level: float) -> Interval | None:
@@ -241,7 +241,7 @@ class RunSummary(msgspec.Struct):
 
     @property
     def interval(self) -> Interval | None:
-        """The 95 % interval of the pass rate."""
+        """The 95% interval of the pass rate."""
         return self.overall().interval
 
     def trigger_rates(self) -> dict[str, tuple[int, int]]:

@@ -61,6 +61,13 @@ def capitalized(claim: str) -> str:
     return claim[0].upper() + claim[1:] if claim.startswith((CANNOT_TELL, NONE_LEADS)) else claim
 
 
+def prompts_compared(pair: Pair, report: Report) -> str:
+    """The prompts that a verdict covers: `12 prompts graded in both`, or in a gate those that one run lacks, too."""
+    lacking = report.meta.counted_as_failed or {}
+    which = ", missing ones included" if {pair.run_a, pair.run_b} & lacking.keys() else " graded in both"
+    return counted(pair.n, "prompt") + which
+
+
 def summary_line(report: Report) -> str:
     """The verdict of a report in one line; of three runs or more, who leads."""
     if report.ranking:
@@ -162,7 +169,7 @@ def before_and_after(found: Difference, unit: Unit, report: Report) -> str:
     text = f"{show(found.mean_a or 0.0)} → {show(found.mean_b or 0.0)}, {points(found.change)}"
     if found.change_interval is not None:
         low, high = (points(bound).removesuffix(" points") for bound in found.change_interval)
-        text += f" (95 % interval {low} to {high})"
+        text += f" (95% interval {low} to {high})"
     if found.adjusted_p is not None:
         text += f", {p_text(found.adjusted_p)}{' adjusted' * (len(report.statistics.pairs) > 1)}"
     return text
@@ -187,8 +194,8 @@ def to_settle(found: Difference) -> str:
             f"at least {FEWEST} are needed"
         )
     prompts = counted(found.n, "prompt")
-    shows = f"{prompts} detect only differences of {least * 100:.1f} points or more (80 % power)" if least else ""
-    shows = shows or f"{prompts} are too few to detect any difference (80 % power)"
+    shows = f"{prompts} detect only differences of {least * 100:.1f} points or more (80% power)" if least else ""
+    shows = shows or f"{prompts} are too few to detect any difference (80% power)"
     if not found.change:
         return shows
     seen = f"the {points(found.change)} seen"
@@ -197,7 +204,7 @@ def to_settle(found: Difference) -> str:
     if needed <= found.n:
         return shows
     about = f"{round(needed, 2 - len(str(needed))):,} prompts"
-    return f"if {seen} are real (they may be chance), about {about} would show them (80 % power); {shows}"
+    return f"if {seen} are real (they may be chance), about {about} would show them (80% power); {shows}"
 
 
 def times(found: Ratio, unit: Unit, what: str, trials: bool) -> str:
@@ -208,7 +215,7 @@ def times(found: Ratio, unit: Unit, what: str, trials: bool) -> str:
     shown = False
     if found.interval and found.interval.low > 0:
         low, high = 1 / found.interval.high, 1 / found.interval.low
-        text += f" (95 % interval {low:.2f} to {high:.2f})"
+        text += f" (95% interval {low:.2f} to {high:.2f})"
         shown = not low <= 1 <= high
     text += ", estimated at list prices" if found.estimated else ""
     return text if shown else f"no difference in {what} shown: {text}"

@@ -115,7 +115,7 @@ def head(report: CalibrationReport, ambiguous: Sequence[str]) -> Iterator[str]:
         (labels.unknown, "for an unknown id"),
     )
     if twice := report.self_agreement:
-        share = f"{percent(twice.same / twice.n)}, 95 % interval {percent_span(twice.interval)}"
+        share = f"{percent(twice.same / twice.n)}, 95% interval {percent_span(twice.interval)}"
         yield f"- **Judged twice**: {twice.same:,} of {twice.n:,} the same ({share}): expect no better of a grader"
     if ambiguous:
         yield f"- **Ambiguous tasks**: {first_few([_id(name) for name in ambiguous], IDS_SHOWN)}"
@@ -158,7 +158,7 @@ def pass_rate_section(found: CorrectedPassRate | None) -> list[str]:
     if found.corrected is None:
         missing = "failure" if found.labelled_passes else "pass"
         return [f"## Pass rate\n\n{recorded} What a person would pass is unknown: no recorded {missing} has a label."]
-    estimated = f"**A person would pass {percent(found.corrected)}** (95 % interval {percent_span(found.interval)})"
+    estimated = f"**A person would pass {percent(found.corrected)}** (95% interval {percent_span(found.interval)})"
     labels = f"{found.labelled_passes:,} of recorded passes and {found.labelled_failures:,} of recorded failures"
     return [f"## Pass rate\n\n{recorded} {estimated}, estimated from labels: {labels}."]
 
@@ -173,7 +173,7 @@ def difference_section(found: CorrectedDifference | None) -> list[str]:
         missing = "By a person's verdicts the difference is unknown: label passes and failures of both runs (`--all`)."
         return [f"## Against the baseline\n\n{recorded} {missing}"]
     low, high = (_points(end) for end in found.interval)
-    sure = f"95 % interval {low.removesuffix(' points')} to {high}"
+    sure = f"95% interval {low.removesuffix(' points')} to {high}"
     corrected = f"**By a person's verdicts it would be {_points(found.corrected)}** ({sure})"
     return [f"## Against the baseline\n\n{recorded} {corrected}."]
 
@@ -189,7 +189,7 @@ def agreement_section(recorded: Agreement, rescored: Agreement | None) -> str:
     for figure in zip(*map(figures, columns.values()), strict=True):  # of each grader
         cells = [(value, interval, whole(n) if value != UNKNOWN else UNKNOWN) for _, value, interval, n in figure]
         rows.append([figure[0][0], *chain.from_iterable(cells)])
-    titles = [title for name in columns for title in (name, "95 % interval", "Labels")]
+    titles = [title for name in columns for title in (name, "95% interval", "Labels")]
     parts = ["## Agreement with the labels", basis(recorded), "\n".join(table(["Figure", *titles], rows))]
     for title, found in zip(("The recorded verdict", "The second grader's verdict"), columns.values(), strict=False):
         counts = found.table

@@ -241,7 +241,7 @@ def curve(history: History) -> str:
     for tenth in range(round(low * 10), round(high * 10) + 1):
         at = y(tenth / 10)
         shapes.append(f'<line class="grid" x1="{LEFT}" x2="{WIDE - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
-        shapes.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{tenth * 10} %</text>')
+        shapes.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{tenth * 10}%</text>')
     for run in history.runs:
         if run.marks:
             at, what = x(run.number - 0.5), _text(", ".join(run.marks))
@@ -276,6 +276,6 @@ def curve(history: History) -> str:
     described = _text("; ".join([history.summary, *(f"run {one.number}: {one.sentence}" for one in history.changes)]))
     return (
         f'<svg viewBox="0 0 {WIDE} {HIGH}" role="img" aria-labelledby="curve-title curve-text">'
-        '<title id="curve-title">Pass rate of each run with its 95 % interval</title>'
+        '<title id="curve-title">Pass rate of each run with its 95% interval</title>'
         f'<desc id="curve-text">{described}</desc>{"".join(shapes)}</svg>'
     )

@@ -8,7 +8,7 @@ from agenteval.reports.figures import UNKNOWN, dollars, duration_text, number, p
 from agenteval.wire.comparison import RunRanking
 from agenteval.wire.differences import ConfidenceInterval
 
-INTERVAL = "95 % interval"
+INTERVAL = "95% interval"
 SHOW: dict[Unit, Callable[[Any], str]] = {
     "rate": percent,
     "score": number,

@@ -63,7 +63,7 @@ def run_facts(summary: RunSummary) -> list[tuple[str, str]]:
 
 
 def pass_rate(grades: Grades, interval: Interval | None) -> str:
-    """How many pass of how many, the pass rate with its 95 % interval; of trials it is the mean of the prompts'."""
+    """How many pass of how many, the pass rate with its 95% interval; of trials it is the mean of the prompts'."""
     unequal = len({graded for graded, _ in grades.prompts}) > 1
     rate = percent(grades.rate) + ", the mean of the prompts'" * unequal
     return f"{grades.passed:,}/{grades.count:,} ({rate}), 95% interval {percent_span(interval)}"

@@ -60,7 +60,7 @@ class Stratum(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A figure and its 95 % interval; None if the labels do not define it."""
+    """A figure and its 95% interval; None if the labels do not define it."""
 
     value: float | None = None
     interval: Interval | None = None

@@ -21,7 +21,7 @@ Matrix = list[list[float]]
 
 
 class FittedStrength(NamedTuple):
-    """The strength of a run and its 95 % interval."""
+    """The strength of a run and its 95% interval."""
 
     value: float
     interval: tuple[float, float]

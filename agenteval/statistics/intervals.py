@@ -1,4 +1,4 @@
-"""95 % intervals of rates, means, percentiles and ratios, with or without clusters, and the bootstrap of a mean.
+"""95% intervals of rates, means, percentiles and ratios, with or without clusters, and the bootstrap of a mean.
 
 No interval has width zero, however few or equal the values are. How each is computed is in docs/statistics.md.
 """
@@ -60,7 +60,7 @@ def rate_interval(passed: int, count: int, level: float = LEVEL) -> ConfidenceIn
 def wilson(rate: float, count: float, z: float = Z) -> tuple[float, float]:
     """The Wilson score interval of a rate over `count` independent values; `count` need not be a whole number.
 
-    It holds at 0 %, at 100 % and with few values.
+    It holds at 0%, at 100% and with few values.
     """
     shrink = 1 + z * z / count
     centre = (rate + z * z / (2 * count)) / shrink

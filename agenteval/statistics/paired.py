@@ -34,9 +34,9 @@ class PairedTest(NamedTuple):
     interval: ConfidenceInterval | None = None
     p: float | None = None
     detectable: float | None = None
-    """The smallest true difference that this many prompts detect with 80 % power."""
+    """The smallest true difference that this many prompts detect with 80% power."""
     needed: int | None = None
-    """About how many prompts would show the observed difference with 80 % power."""
+    """About how many prompts would show the observed difference with 80% power."""
 
 
 def compare_paired(
@@ -216,8 +216,8 @@ def holm_levels(p_values: Sequence[float]) -> list[float]:
 def rank_intervals(names: Sequence[str], better: Collection[tuple[str, str]]) -> dict[str, tuple[int, int]]:
     """The best and worst possible rank of each run; `better` has the pairs whose first is shown to beat the second.
 
-    If the pairs are adjusted together so that 95 % of comparisons make no error, all these intervals hold together in
-    95 %; each of several equally good runs may have any of the ranks that they share.
+    If the pairs are adjusted together so that 95% of comparisons make no error, all these intervals hold together in
+    95%; each of several equally good runs may have any of the ranks that they share.
     """
     return {
         name: (1 + sum(other == name for _, other in better), len(names) - sum(one == name for one, _ in better))

@@ -197,7 +197,7 @@ def variances(rate: float, question: Question, pilots: Sequence[Pilot]) -> Varia
 
 
 def measured_range(rate: float, found: Variances, pilots: Sequence[Pilot]) -> tuple[float, float] | None:
-    """Returns the factors by which the variance may be smaller and larger, by the pilots' 95 % intervals; or None."""
+    """Returns the factors by which the variance may be smaller and larger, by the pilots' 95% intervals; or None."""
     if found.seen:
         ends = bounds(score_interval(found.seen.squares))
         return ends and (ends[0] / found.seen.mean_square, ends[1] / found.seen.mean_square)

@@ -36,7 +36,7 @@ STEPS = 20  # of bisection
 class BettingTest:
     """Tests whether values between `low` and `high`, in random order, have a given mean.
 
-    An `e_value` of 20 or more rejects the mean at the 5 % level. Then `side` is 1 if the values are larger, -1 if they
+    An `e_value` of 20 or more rejects the mean at the 5% level. Then `side` is 1 if the values are larger, -1 if they
     are smaller; until then it is 0.
     """
 

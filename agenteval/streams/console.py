@@ -82,7 +82,8 @@ class Console:
         """Says how many refused lines were not reported one by one."""
         for what, count in self._refused_of.items():
             if count > REFUSED_SHOWN:
-                self.say(f"{count - REFUSED_SHOWN:,} more {what}s, {count:,} in all (--debug shows each)")
+                more = count - REFUSED_SHOWN
+                self.say(f"{more:,} more {what}{'s' * (more > 1)}, {count:,} in all (--debug shows each)")
 
     def fault(self, where: str, error: Exception) -> str:
         """Reports an unexpected error and counts it for the exit code; returns it as a line of text."""

@@ -188,5 +188,5 @@ def seconds(value: object, name: str) -> float:
 
 
 def as_id(name: str) -> str:
-    """Returns a name as an id, with - in place of white space."""
+    """Returns a name as an id, with - in place of whitespace."""
     return re.sub(r"\s+", "-", name.strip())

@@ -130,7 +130,7 @@ class Split(_Part):
 
     The parts are objects in the order of the text: `type` is the name of the pattern that matches, and its named groups
     are the other fields (so no group may be named "type"). What lies between them has the type "text" (so no pattern
-    may have that name) and a field `text`, without surrounding white space.
+    may have that name) and a field `text`, without surrounding whitespace.
     """
 
     path: Path

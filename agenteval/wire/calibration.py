@@ -37,7 +37,7 @@ class AgreementTable(Wire, omit_defaults=False):
 
 
 class AgreementIntervals(Wire):
-    """95 % intervals of the figures; null if the figure is."""
+    """95% intervals of the figures; null if the figure is."""
 
     kappa: Interval | None
     """Interval of Cohen's kappa."""
@@ -71,7 +71,7 @@ class Agreement(Wire):
     agreement: Rate | None
     """Share of them on which both agree."""
     interval: Interval | None
-    """95 % interval of that share."""
+    """95% interval of that share."""
     kappa: float | None
     """Cohen's kappa: agreement beyond chance; 1 is perfect, 0 is chance, null if all verdicts are the same."""
     ac1: float | None
@@ -102,7 +102,7 @@ class CorrectedPassRate(Wire):
     corrected: Rate | None
     """Share of the n records that the person would pass; null unless passes and failures have labels."""
     interval: Interval | None
-    """95 % interval of that share."""
+    """95% interval of that share."""
     n: int
     """Records with a verdict, including those whose agent failed: they do not pass."""
     labelled_passes: int
@@ -121,7 +121,7 @@ class CorrectedDifference(Wire):
     corrected: float | None
     """The difference as the person would see it; null unless passes and failures of both have labels."""
     interval: Interval | None
-    """95 % interval of that difference."""
+    """95% interval of that difference."""
 
 
 VERDICTS = {"pass": True, "fail": False, "ambiguous": None}
@@ -214,7 +214,7 @@ class SelfAgreement(Wire):
     same: int
     """Answers that got the same verdict both times."""
     interval: Interval | None
-    """95 % interval of their share."""
+    """95% interval of their share."""
 
 
 class VerdictChanges(Wire, omit_defaults=False):

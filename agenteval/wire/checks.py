@@ -43,14 +43,14 @@ class NotContains(Check, tag="not-contains"):
 
 
 class Equals(Check, tag="equals"):
-    """The output is the text, but for white space around it."""
+    """The output is the text, apart from surrounding whitespace."""
 
     value: str | Annotated[list[str], Meta(min_length=1)]
     """The text; of a list, any one of them."""
 
 
 class StartsWith(Check, tag="starts-with"):
-    """The output begins with the text, but for white space before it."""
+    """The output begins with the text, apart from leading whitespace."""
 
     value: Texts
     """The text; of a list, any one of them."""
@@ -100,7 +100,7 @@ class ToolNotCalled(Check, tag="tool-not-called"):
 
 
 class ToolOrder(Check, tag="tool-order"):
-    """The agent called the tools in this order; other calls may lie between them."""
+    """The agent called the tools in this order; other calls may come between them."""
 
     tools: Annotated[list[Text], Meta(min_length=1)]
     """Their names; * matches anything."""
@@ -178,13 +178,13 @@ class MaxDuration(Check, tag="max-duration"):
 
 
 class MaxTokens(Check, tag="max-tokens"):
-    """The agent used at most so many tokens, input and output together; unknown does not pass."""
+    """The agent used at most this many tokens, input and output together; an unknown number does not pass."""
 
     value: Annotated[float, Meta(ge=0)]
 
 
 class MaxCost(Check, tag="max-cost"):
-    """The agent cost at most so much; unknown does not pass."""
+    """The agent cost at most this much; an unknown cost does not pass."""
 
     value: Annotated[float, Meta(ge=0)]
     """US dollars."""
@@ -200,7 +200,7 @@ class Judged(Check, tag="judge"):
 
 
 class Group(Check, tag="group"):
-    """Of several checks, so much holds by weight that the threshold is reached."""
+    """Several checks: the weighted share of those that pass reaches the threshold."""
 
     checks: Annotated[list["AnyCheck"], Meta(min_length=1)]
     """The checks; whether one of them is `required` does not matter."""

@@ -84,13 +84,13 @@ class Latency(Wire):
     max: float | None
     """Largest."""
     p50_interval: ConfidenceInterval | None = None
-    """95 % interval of the median; null if there are too few values or all are equal."""
+    """95% interval of the median; null if there are too few values or all are equal."""
     p90_interval: ConfidenceInterval | None = None
-    """95 % interval of the 90th percentile; null if there are too few values (fewer than 29) or all are equal."""
+    """95% interval of the 90th percentile; null if there are too few values (fewer than 29) or all are equal."""
 
 
 class PerformanceIntervals(Wire):
-    """Bootstrap 95 % interval of the mean latency; null if there are fewer than two values."""
+    """Bootstrap 95% interval of the mean latency; null if there are fewer than two values."""
 
     latency_mean: Interval | None
     """Interval of the mean latency."""
@@ -164,8 +164,9 @@ class PassExpDifference(Difference, kw_only=True):
 
 
 class PairStatistics(Difference, kw_only=True):
-    """Two runs, over the `n` prompts graded in both. Its own fields are those of the deciding measure (`meta.on`): the
-    headline of every report and `--fail-if-worse` follow `better`. Other measures never change it."""
+    """Two runs, over the `n` prompts graded in both (in a gate, also those that one of them lacks). Its own fields are
+    those of the deciding measure (`meta.on`): the headline of every report and `--fail-if-worse` follow `better`. Other
+    measures never change it."""
 
     stopped: bool = False
     """Whether a run was stopped early because enough was known (`--stop-when-known`): the size is overstated."""
@@ -186,7 +187,7 @@ class PairStatistics(Difference, kw_only=True):
 
 
 class RunStatistics(Wire):
-    """Pass rate of one run, with a 95 % interval that treats the trials of a prompt as one cluster."""
+    """Pass rate of one run, with a 95% interval that treats the trials of a prompt as one cluster."""
 
     prompts: Count
     """Prompts of the run."""
@@ -209,7 +210,7 @@ class RunStatistics(Wire):
     pass_rate: Rate | None
     """Share of the graded trials that passed; null if nothing is graded."""
     interval: ConfidenceInterval | None
-    """95 % interval of the pass rate; null if nothing is graded."""
+    """95% interval of the pass rate; null if nothing is graded."""
     rank: tuple[int, int] | None = None
     """First and last place that the adjusted verdicts leave open; only for three or more runs."""
 
@@ -258,7 +259,7 @@ class RankedRun(Wire):
     value: Rate | None
     """The value it is ranked by (`ranking.measure`); null if nothing is graded."""
     interval: ConfidenceInterval | None
-    """95 % interval of the value, for this run by itself."""
+    """95% interval of the value, for this run by itself."""
     n: Count
     """Graded prompts."""
     cost: float | None
@@ -347,9 +348,9 @@ class ScoreFigures(Wire):
     avg_score: Rate | None
     """Mean score; null if nothing is graded."""
     confidence_intervals: Bounds | None = None
-    """Bounds of the 95 % intervals of `avgScore` and, for results, of `passRate`, in the form of agent-eval-harness."""
+    """Bounds of the 95% intervals of `avgScore` and, for results, of `passRate`, in the form of agent-eval-harness."""
     score_interval: ConfidenceInterval | None = None
-    """95 % interval of the mean score, with the trials of a prompt as one cluster; null if nothing is graded."""
+    """95% interval of the mean score, with the trials of a prompt as one cluster; null if nothing is graded."""
 
 
 # --- results ------------------------------------------------------------------------------------
@@ -371,7 +372,7 @@ class Quality(ScoreFigures, kw_only=True):
     score_distribution: dict[str, Count]
     """How many scores fall in each fifth of 0 to 1, from `0.0-0.2` to `0.8-1.0`; the last fifth includes 1."""
     pass_interval: ConfidenceInterval | None = None
-    """95 % interval of the pass rate; null if nothing is graded."""
+    """95% interval of the pass rate; null if nothing is graded."""
 
 
 class Reliability(Wire):
@@ -448,12 +449,12 @@ class PassFigures(Wire):
     ungraded: Count
     """Prompts without a grade."""
     confidence_intervals: Bounds | None = None
-    """Bounds of the 95 % interval of `avgPassAtK` or `avgPassExpK`, from the unbiased estimates at the run's k: the
+    """Bounds of the 95% interval of `avgPassAtK` or `avgPassExpK`, from the unbiased estimates at the run's k: the
     plug-in mean may lie outside."""
 
 
 class Capability(PassFigures, kw_only=True):
-    """The chance of passing at least once in k trials, over the `n` graded prompts of one run; `passAt` is unbiased,
+    """The chance of passing at least once in k trials, over the `n` graded prompts of one run; `passAt` is unbiased;
     passAtK, the plug-in value of agent-eval-harness, is not."""
 
     avg_pass_at_k: Rate | None
@@ -469,11 +470,11 @@ class Capability(PassFigures, kw_only=True):
     pass_at_n: dict[str, Count]
     """For each j, the number of prompts in its mean: those with at least j graded trials."""
     pass_at_intervals: dict[str, ConfidenceInterval]
-    """For k and the j that reports show, the 95 % interval of the mean."""
+    """For k and the j that reports show, the 95% interval of the mean."""
 
 
 class TrialReliability(PassFigures, kw_only=True):
-    """The chance of passing in all of k trials, over the `n` graded prompts of one run; `passExp` is unbiased,
+    """The chance of passing in all of k trials, over the `n` graded prompts of one run; `passExp` is unbiased;
     passExpK, the plug-in value of agent-eval-harness, is not."""
 
     type: Literal["trial"]
@@ -491,7 +492,7 @@ class TrialReliability(PassFigures, kw_only=True):
     pass_exp_n: dict[str, Count]
     """For each j, the number of prompts in its mean: those with at least j graded trials."""
     pass_exp_intervals: dict[str, ConfidenceInterval]
-    """For k and the j that reports show, the 95 % interval of the mean."""
+    """For k and the j that reports show, the 95% interval of the mean."""
 
 
 class FlakyPrompt(Wire):

@@ -40,7 +40,7 @@ class Difference(Wire, kw_only=True):
     mean_difference: float | None
     """Mean of A minus that of B, so above 0 if A is better; null if there are no such prompts."""
     interval: ConfidenceInterval | None
-    """95 % interval of A minus B; with several pairs, the `level` is higher, adjusted for their number as the verdict
+    """95% interval of A minus B; with several pairs, the `level` is higher, adjusted for their number as the verdict
     is."""
     change: float | None = None
     """Mean of B minus that of A: what has changed since A."""
@@ -53,9 +53,9 @@ class Difference(Wire, kw_only=True):
     ties: Count
     """Prompts on which the two are equal."""
     minimum_detectable_difference: float | None
-    """The smallest true difference that this many prompts detect with 80 % power; null if they detect none."""
+    """The smallest true difference that this many prompts detect with 80% power; null if they detect none."""
     prompts_needed: Count | None = None
-    """About how many prompts detect a true difference as large as the one seen with 80 % power; null if over 1e6."""
+    """About how many prompts detect a true difference as large as the one seen with 80% power; null if over 1e6."""
     p: Rate | None = None
     """Chance of a difference this large if the runs were equally good: McNemar's mid-p for passes, the paired t-test
     for other values."""
@@ -79,7 +79,7 @@ class Ratio(Wire):
     ratio: float | None
     """For cost and tokens, the ratio of the two means; for time, the geometric mean of the prompts' ratios."""
     interval: ConfidenceInterval | None
-    """95 % interval of the ratio; null if there are too few prompts or all have the same ratio."""
+    """95% interval of the ratio; null if there are too few prompts or all have the same ratio."""
     estimated: Count | None = None
     """For costs: prompts whose cost is estimated from tokens and a price list in at least one run."""
 
@@ -119,7 +119,7 @@ class UsageAmount(Wire):
     p50: float
     """Median."""
     p50_interval: ConfidenceInterval | None
-    """95 % interval of the median; null if there are too few values or all are equal."""
+    """95% interval of the median; null if there are too few values or all are equal."""
     estimated: Count | None = None
     """For costs: records or trials whose cost is estimated from tokens and a price list."""
 
@@ -140,7 +140,7 @@ class Usage(Wire):
     """Total cost, in US dollars, of the graded prompts whose cost is known, divided by the number of their attempts
     that passed."""
     cost_of_pass_interval: ConfidenceInterval | None = None
-    """95 % interval of the cost of a pass."""
+    """95% interval of the cost of a pass."""
 
 
 # --- categories ---------------------------------------------------------------------------------
@@ -154,11 +154,11 @@ class CategoryRun(Wire):
     pass_rate: Rate | None
     """Share that passed; for trials, the mean of the prompts' pass rates; null if nothing is graded."""
     interval: ConfidenceInterval | None
-    """95 % interval of the pass rate."""
+    """95% interval of the pass rate."""
     avg_score: Rate | None
     """Mean score; null if there is none."""
     score_interval: ConfidenceInterval | None
-    """95 % interval of the mean score."""
+    """95% interval of the mean score."""
 
 
 class Category(Wire):
@@ -222,7 +222,7 @@ class RunStrength(Wire):
     strength: float
     """Log odds of being preferred; the mean of all runs is 0."""
     interval: Interval
-    """95 % interval of the strength."""
+    """95% interval of the strength."""
     win_rate: Rate
     """Share of its comparisons that it won; a tie counts half."""
 

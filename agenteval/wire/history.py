@@ -35,13 +35,13 @@ class HistoryRun(Wire, kw_only=True):
     pass_rate: Rate | None
     """Mean pass rate of the graded prompts; null if there is none."""
     interval: ConfidenceInterval | None
-    """95 % interval of the pass rate."""
+    """95% interval of the pass rate."""
     shared: Count = 0
     """Prompts that are also graded in the run before, with the same input."""
     change: float | None = None
     """Pass rate minus that of the run before, over the shared prompts; `changes` lists the changes that are shown."""
     change_interval: Interval | None = None
-    """95 % interval of this change by itself, not adjusted for the number of runs."""
+    """95% interval of this change by itself, not adjusted for the number of runs."""
     p50: Milliseconds | None
     """Median duration of an answer; null if unknown."""
     tokens: float | None
@@ -93,7 +93,7 @@ class History(Wire):
     runs: list[HistoryRun]
     """The runs, earliest first."""
     changes: list[HistoryChange]
-    """The changes that are shown; at most 5 % of histories in which nothing changes show one."""
+    """The changes that are shown; at most 5% of histories in which nothing changes show one."""
     baseline: str | None = None
     """The run that the last one was compared with, if --fail-if-worse asked for it."""
     reasons: list[str] | None = None

@@ -52,7 +52,7 @@ class PlanOption(Wire):
     runs: Count
     """Runs of each of the two agents: prompts times trials."""
     prompts_range: tuple[Count, Count] | None = None
-    """The range of `prompts`, by the 95 % interval of what the pilots measure; omitted without a pilot."""
+    """The range of `prompts`, by the 95% interval of what the pilots measure; omitted without a pilot."""
     detectable: float | None = None
     """The smallest difference that the available prompts detect; omitted if it is unknown, or if they detect none."""
 

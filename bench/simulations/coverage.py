@@ -164,7 +164,7 @@ def events_table(found: Found, repetitions: int) -> Iterator[str]:
 
 
 def power_table(found: Found, repetitions: int) -> Iterator[str]:
-    """How often a run that passes 15 % less often is found."""
+    """How often a run that passes 15% less often is found."""
     yield "| worse agent | prompts | one called better | `--fail-if-worse` exits 1 |"
     yield "|---|---:|---:|---:|"
     for scenario, counts in found:
@@ -191,13 +191,13 @@ def comparisons_part(found: Found, settings: Settings) -> Part:
     off = 200 * (0.05 * 0.95 / repetitions) ** 0.5
     lines = [
         f"{len(found)} kinds of evaluation were simulated {repetitions:,} times each, with seed {settings.seed}.",
-        f"In 19 of 20 cases, the share for one kind is off by at most {off:.1f} points by chance. How often a 95 %",
+        f"In 19 of 20 cases, the share for one kind is off by at most {off:.1f} points by chance. How often a 95%",
         "interval contains the true value, over all kinds, with the kinds that have the lowest and the highest",
         "share in brackets:",
         "",
         *coverage_table(intervals, repetitions),
         "",
-        "†: in the kinds above 98 %, the true value is so near 0 or 1 that one side of the interval is hardly ever",
+        "†: in the kinds above 98%, the true value is so near 0 or 1 that one side of the interval is hardly ever",
         "missed: even if every prompt passes, the interval contains it.",
         "",
         "How often two or more runs of the same agent, with 10 to 300 prompts, are wrongly told apart, or stop the",
@@ -205,7 +205,7 @@ def comparisons_part(found: Found, settings: Settings) -> Part:
         "",
         *events_table(unchanged, repetitions),
         "",
-        "How often a worse agent, with a pass rate of 68 % instead of 80 %, is detected:",
+        "How often a worse agent, with a pass rate of 68% instead of 80%, is detected:",
         "",
         *power_table(worse, repetitions),
     ]

@@ -26,7 +26,7 @@ CASES = [  # rate, difference, share of the variance between prompts, correlatio
 
 
 QUANTILES = 5000
-LEAST_SHOWN = 0.78  # of 80 % that were planned, by assumptions of which some do not hold exactly
+LEAST_SHOWN = 0.78  # of 80% that were planned, by assumptions of which some do not hold exactly
 WOULD_SHOW = [  # prompts, pass rate, correlation, trials, pairs of runs that are compared
     *[(n, rate, 0.7, k, 1) for n in (20, 30, 100, 300) for rate in (0.6, 0.8, 0.95) for k in (1, 3)],
     (100, 0.8, 1.0, 1, 10),
@@ -114,12 +114,12 @@ def tables(comparisons: int) -> tuple[list[str], list[Miss]]:
         lines.append(f"| {' | '.join(f'{value:g}' for value in case)} | {prompts} | {shown:.1%} |")
         if beyond(shown, LEAST_SHOWN, comparisons) < -SIGMAS:
             misses.append(
-                f"plan, case {at}: {shown:.1%} shown, planned for 80 %, the goal is {LEAST_SHOWN:.0%} at least"
+                f"plan, case {at}: {shown:.1%} shown, planned for 80%, the goal is {LEAST_SHOWN:.0%} at least"
             )
     lines += [
         "",
         "`minimumDetectableDifference`, in points, as computed from two equal runs, and how often a true difference of",
-        'that size is detected (it aims at 80 %). "Pairs" is how many pairs of runs are compared:',
+        'that size is detected (it aims at 80%). "Pairs" is how many pairs of runs are compared:',
         "",
     ]
     lines += [

@@ -18,7 +18,7 @@ from agenteval.comparison.row_table import ComparedRow, RowTable
 from agenteval.comparison.rows import RowOptions, RunRows
 from agenteval.comparison.verdicts import GateSettings, gate_reasons
 
-ONE_SIDED = 0.002  # of all intervals, where 2.5 % may miss on either side
+ONE_SIDED = 0.002  # of all intervals, where 2.5% may miss on either side
 
 TRUTH_SEED = 13
 CENTRE, BETWEEN, WITHIN = 7.0, 0.5, 0.4  # of log milliseconds: prompts differ, and so do trials

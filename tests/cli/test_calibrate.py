@@ -165,7 +165,7 @@ def test_the_person_is_blind_and_is_asked_a_tenth_twice(tmp_path: Path) -> None:
     assert found["selfAgreement"]["n"] == 2 and found["selfAgreement"]["same"] == 1
     assert found["labels"]["total"] == 20
     text = calibrate(file, "--labels", "labels.jsonl", cwd=tmp_path).expect(0).stdout
-    assert "- **Judged twice**: 1 of 2 the same (50.0%, 95 % interval 9.5% to 90.5%)" in text
+    assert "- **Judged twice**: 1 of 2 the same (50.0%, 95% interval 9.5% to 90.5%)" in text
 
 
 def test_the_difference_from_a_baseline_as_a_person_would_see_it(tmp_path: Path) -> None:
@@ -576,7 +576,7 @@ def test_labels_of_failures_alone_claim_no_recall(tmp_path: Path) -> None:
     assert found["passRate"]["corrected"] == pytest.approx(0.8 * 0.75 + 0.2 * 0.1)
     assert found["passRate"]["interval"][0] < 0.62 < found["passRate"]["interval"][1]
     text = calibrate(file, "--labels", more, cwd=tmp_path).expect(0, stderr="").stdout
-    assert "The grader passed 80.0% of 100 records. **A person would pass 62.0%** (95 % interval" in text
+    assert "The grader passed 80.0% of 100 records. **A person would pass 62.0%** (95% interval" in text
 
 
 # --- trials ---------------------------------------------------------------------------------------

@@ -117,7 +117,8 @@ def test_report_of_three_runs(three: Path) -> None:
     done = ae_compare("a.jsonl", "b.jsonl", "c.jsonl", "-s", "statistical", cwd=three)
     report = msgspec.json.decode(done.stdout, type=ComparisonReport)
     assert done.code == 0
-    assert done.stderr == ("ae-compare: 2 of 10 prompts are not in every run: b lacks 2 (meta.missing names them)\n")
+    lacks = "2 of 10 prompts are not in every run: b lacks 2 (-f json lists them in meta.missing)"
+    assert done.stderr == f"ae-compare: {lacks}\n"
     assert (report.meta.prompt_count, report.meta.prompts_with_all_runs) == (10, 8)
     assert report.meta.missing == {"b": ["p8", "p9"]}
     quality = report.quality["c"]
@@ -150,8 +151,8 @@ def test_markdown(three: Path) -> None:
     done = ae_compare("a.jsonl", "b.jsonl", "-o", "report.md", cwd=three)
     assert (done.code, done.stdout) == (0, "")
     text = (three / "report.md").read_text()
-    assert "**b is worse than a.**\n\n- Pass rate: 100.0% → 0.0%, -100.0 points (95 % interval -100.0 to " in text
-    assert "\n- Score: 0.865 → 0.170, -69.5 points (95 % interval -" in text
+    assert "**b is worse than a.**\n\n- Pass rate: 100.0% → 0.0%, -100.0 points (95% interval -100.0 to " in text
+    assert "\n- Score: 0.865 → 0.170, -69.5 points (95% interval -" in text
     assert "| a | 100.0% | 72.2% to 100.0% | 0.855 | 0.740 to 0.924 | 10 | 0 | 0 | 10 | 0 | 0 |" in text
     assert "- **b** lacks 2: p8, p9" in text
     assert ae_compare("a.jsonl", "b.jsonl", "-f", "json", "-o", "x.md", cwd=three).code == 0
@@ -395,7 +396,7 @@ def test_fail_if_worse_than_the_first(tmp_path: Path) -> None:
     done = ae_compare("good", "bad", "--fail-if-worse", cwd=tmp_path)
     assert done.code == 1
     assert done.stderr == (
-        "ae-compare: bad is worse than good: pass rate 100.0% → 0.0%, -100.0 points (95 % interval -100.0 to -51.5), "
+        "ae-compare: bad is worse than good: pass rate 100.0% → 0.0%, -100.0 points (95% interval -100.0 to -51.5), "
         "p 0.00024, 12 prompts\n"
     )
     assert json.loads(done.stdout)["statistics"]["pairs"][0]["better"] == "good"

@@ -77,10 +77,19 @@ def test_proof_is_asked_for_with_a_margin(tmp_path: Path) -> None:
     done = run("ae-compare", *args, "--require-proof", cwd=tmp_path).expect(1)
     _, reason = done.messages
     assert "now is not shown to be at most 5 points worse than before: pass rate 90.0% → 90.0%, +0.0 points" in reason
-    assert reason.endswith("(95 % interval -8.8 to +8.8), p 1, 40 prompts")
+    assert reason.endswith("(95% interval -8.8 to +8.8), p 1, 40 prompts")
     run("ae-compare", *args, "--require-proof", "--margin", "0.1", cwd=tmp_path).expect(0)
     [pair] = json.loads((tmp_path / "report.json").read_text())["statistics"]["pairs"]
     assert "Margin: now is shown to be at most 10 points worse." in pair["sentences"]
+
+
+def test_a_report_does_not_call_missing_prompts_graded(tmp_path: Path) -> None:
+    write(tmp_path / "before.jsonl", *BASELINE)
+    write(tmp_path / "now.jsonl", *BASELINE[:38])
+    args = ("before.jsonl", "now.jsonl", "-f", "table")
+    assert "now against before, 38 prompts graded in both" in run("ae-compare", *args, cwd=tmp_path).stdout
+    shown = run("ae-compare", *args, "--fail-if-worse", cwd=tmp_path).stdout
+    assert "now against before, 40 prompts, missing ones included" in shown
 
 
 def test_the_measure_that_is_named_decides_headline_and_gate(tmp_path: Path) -> None:
@@ -91,7 +100,7 @@ def test_the_measure_that_is_named_decides_headline_and_gate(tmp_path: Path) -> 
     [pair] = json.loads(done.stdout)["statistics"]["pairs"]
     assert (pair["better"], pair["verdict"]) == (None, "equal on all 40 prompts")
     assert pair["score"]["better"] == "before", "reported beside it"
-    assert pair["sentences"][1].startswith("Score: 0.900 → 0.649, -25.1 points (95 % interval ")
+    assert pair["sentences"][1].startswith("Score: 0.900 → 0.649, -25.1 points (95% interval ")
     assert run("ae-compare", *args, "-f", "table", cwd=tmp_path).expect(0).stdout.startswith("EQUAL  now and before")
     done = run("ae-compare", *args, "--on", "score", cwd=tmp_path).expect(1)
     assert done.messages[-1].startswith("ae-compare: now is worse than before: score 0.900 → 0.649, -25.1 points")

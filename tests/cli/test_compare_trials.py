@@ -244,7 +244,7 @@ def test_markdown_has_the_verdict_first_and_names_the_flaky(two: Path) -> None:
     assert text.startswith("# Trials Comparison Report\n")
     titles = [line for line in text.splitlines() if line.startswith("## ")]
     assert titles[0] == "## Verdict"
-    assert "**bad is worse than good.**\n\n- Pass rate: 71.9% → 21.9%, -50.0 points (95 % interval " in text
+    assert "**bad is worse than good.**\n\n- Pass rate: 71.9% → 21.9%, -50.0 points (95% interval " in text
     assert "- Trials: 4 per prompt" in text
     assert "| good | p0 | 50.0% |" in text
     assert "| good | 4 | 1.000 | " in text
@@ -358,7 +358,7 @@ FALLS: dict[str, tuple[list[int], list[int], list[str]]] = {
     "worse everywhere": (
         [4] * 8,
         [1, 2] * 4,
-        ["now is worse than before: pass rate 100.0% → 37.5%, -62.5 points (95 % interval "],
+        ["now is worse than before: pass rate 100.0% → 37.5%, -62.5 points (95% interval "],
     ),
     "a new prompt that is hard": ([4] * 8, [4] * 8 + [0], []),
 }

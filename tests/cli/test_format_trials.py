@@ -142,7 +142,7 @@ def test_ae_trials_ends_with_its_rates(tmp_path: Path) -> None:
     args = ["-k", "3", "--shell", agent, "-g", "ae-grader-hint"]
     done = run("ae-trials", *args, stdin=prompts, cwd=tmp_path).expect(0)
     rates = r"pass@1 75.0% \(\S+ to \S+\), pass@3 75.0% \(\S+ to \S+\), pass\^3 75.0% \(\S+ to \S+\)"
-    assert re.fullmatch(rf"ae-trials: {rates}; 95 % intervals, 4 prompts with 3 trials each\n", done.stderr), done
+    assert re.fullmatch(rf"ae-trials: {rates}; 95% intervals, 4 prompts with 3 trials each\n", done.stderr), done
     run("ae-trials", "-k", "2", "--shell", agent, stdin=prompts, cwd=tmp_path).expect(0, stderr="")
 
 

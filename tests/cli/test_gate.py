@@ -76,8 +76,8 @@ def test_conditions_on_results(condition: str, code: int) -> None:
 def test_a_line_has_figure_limit_and_interval() -> None:
     done = gate("--min", "passRate=0.9", "--max", "errorRate=0.02").expect(1)
     first, second = done.stdout.splitlines()
-    assert first.startswith("FAIL  passRate 0.8 ≥ 0.9 (8 of 10 passed, all graded; 95 % interval 0.49")
-    assert second.startswith("pass  errorRate 0 ≤ 0.02 (0 of 10 agents failed; 95 % interval 0 to 0.27")
+    assert first.startswith("FAIL  passRate 0.8 ≥ 0.9 (8 of 10 passed, all graded; 95% interval 0.49")
+    assert second.startswith("pass  errorRate 0 ≤ 0.02 (0 of 10 agents failed; 95% interval 0 to 0.27")
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_a_category_fails_only_where_that_is_shown() -> None:
     shown = gate("--min", "passRate=0.8", "--by", "category", "--shown", records=records).expect(0)
     assert shown.stdout.count("pass  ") == 22, "the whole run, twenty categories, and the one that all are in"
     assert re.search(
-        r"\[c0\] passRate 0.667 .*95 % interval .*, adjusted for 21 categories, upper bound counts\)", shown.stdout
+        r"\[c0\] passRate 0.667 .*95% interval .*, adjusted for 21 categories, upper bound counts\)", shown.stdout
     )
     never = [
         graded(n, ok or n < 60, metadata={"category": f"c{n // 12}"}) for n, ok in enumerate([*passed, *[False] * 12])
@@ -324,7 +324,7 @@ def test_on_a_terminal(tmp_path: Path) -> None:
     narrow = on_terminal("ae-gate", *args, cwd=tmp_path, columns=44, env={"NO_COLOR": "1"}).stdout
     assert narrow.splitlines() == [
         "FAIL  passRate 0.8 ≥ 0.9",
-        "      8 of 10 passed, all graded; 95 %",
+        "      8 of 10 passed, all graded; 95%",
         "      interval 0.49 to 0.943",
         "pass  errors 0 ≤ 2 (of 10 records)",
     ]

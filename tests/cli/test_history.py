@@ -134,5 +134,6 @@ def test_files_without_ids_and_times_changed_inputs_and_trials(tmp_path: Path) -
     trials = [{"id": f"p{at}", "input": "q", "k": 2, "trials": entries, "metadata": {"runId": "r"}} for at in range(5)]
     report, _ = history(stdin=jsonl(*trials))
     assert [(one["runId"], one["passRate"]) for one in report["runs"]] == [("r", 0.5)]
+    assert report["summary"] == "1 run, pass rate 50.0%", "one run has no change"
     write(tmp_path / "4.jsonl", *trials)
     assert "a history needs one kind" in run("ae-history", tmp_path).stderr

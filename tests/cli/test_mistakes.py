@@ -137,6 +137,8 @@ def test_of_many_refused_lines_ten_are_shown_and_the_rest_is_counted(tmp_path: P
     assert len(done.messages) == 11 and done.stdout.count("\n") == 2
     assert done.messages[-1] == "ae-format: 990 more refused lines, 1,000 in all (--debug shows each)"
     assert len(run("ae-format", "-f", "csv", "--debug", stdin=bad).messages) == 1000
+    eleven = run("ae-format", "-f", "csv", stdin="{}\n" * 11).expect(1)
+    assert eleven.messages[-1] == "ae-format: 1 more refused line, 11 in all (--debug shows each)"
     (tmp_path / "prompts.jsonl").write_text(bad)
     stopped = run("ae-run", "prompts.jsonl", "--simple", "echo {}", "--strict", cwd=tmp_path).expect(1)
     assert len(stopped.messages) == 2 and "--strict" in stopped.messages[-1]

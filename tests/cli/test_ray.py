@@ -40,7 +40,7 @@ PROMPTS = [{"id": f"p{number}", "input": f"question {number}", "hint": "question
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        ([], "give a filter after --"),
+        ([], "give a tool after --"),
         (["--", "ae-run", "-o", "x"], "-o after -- would act on the nodes: put it before --"),
         (["--", "ae-run", "--shard=1/2"], "ae-ray distributes the records itself"),
         (
@@ -335,7 +335,7 @@ def test_a_cluster_without_room_is_mentioned_once(capfd: pytest.CaptureFixture[s
     slots.start()
     threading.Timer(0.5, start.set_result, [Node("n", "n")]).start()
     assert isinstance(slots.take(), LateSlot)
-    assert capfd.readouterr().err.count("no worker has started after 0.05 s: the cluster has no room") == 1
+    assert capfd.readouterr().err.count("no worker has started after 0.05 s; the cluster has no room") == 1
 
 
 def test_no_worker_is_opened_after_the_end() -> None:

@@ -51,13 +51,13 @@ def test_the_extension_chooses_the_form_of_a_summary(name: str, starts: str, fil
 @pytest.mark.parametrize(
     ("form", "option", "meant"),
     [
-        ("jsonl", "--by category", "give -f table or markdown or html or junit or parquet"),
+        ("jsonl", "--by category", "give -f table, markdown, html, junit or parquet"),
         ("csv", "--by category", "--by has no effect with -f csv"),
         ("jsonl", "--raw-csv", "leave it out, or give -f csv"),
         ("csv", "--limit 3", "give -f html"),
         ("table", "--no-trajectories", "give -f html"),
-        ("html", "--all", "give -f markdown or sft or dpo"),
-        ("junit", "--sort time", "give -f table or markdown or csv or jsonl or html"),
+        ("html", "--all", "give -f markdown, sft or dpo"),
+        ("junit", "--sort time", "give -f table, markdown, csv, jsonl or html"),
         ("csv", "--group-by reason", "give -f table or markdown"),
         ("sft", "--against graded.jsonl", "give -f dpo"),
         ("csv", "--for trl", "give -f sft or dpo"),

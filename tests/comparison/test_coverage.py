@@ -31,7 +31,7 @@ def test_intervals_hold(scenario: Scenario) -> None:
     counts = repeat(scenario, 5, REPETITIONS)
     assert len(counts.intervals) >= 4
     for name, total in counts.intervals.items():
-        assert counts.held[name] / total > 0.87, (name, counts.held[name], total)  # 95 % less three standard errors
+        assert counts.held[name] / total > 0.87, (name, counts.held[name], total)  # 95% less three standard errors
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_intervals_hold(scenario: Scenario) -> None:
 )
 def test_an_unchanged_agent_is_left_alone(scenario: Scenario) -> None:
     counts = measure((scenario._replace(timed=False), 5, REPETITIONS, 0))
-    assert counts.events["gate"] <= 10, "5 % of 80 are 4, and three standard errors 6"
+    assert counts.events["gate"] <= 10, "5% of 80 are 4, and three standard errors 6"
     assert counts.events["better"] <= 10
 
 
@@ -66,7 +66,7 @@ def counts(held: int, total: int, *, too_high: int = 0, better: int = 0) -> Coun
     ("n", "held", "too_high", "missed"),
     [
         (30, 950, 25, 0),
-        (30, 920, 40, 0),  # 93 % less 1.2 standard errors
+        (30, 920, 40, 0),  # 93% less 1.2 standard errors
         (30, 900, 50, 1),
         (10, 900, 50, 0),
         (10, 860, 70, 1),
@@ -116,7 +116,7 @@ def test_headline_interval_and_gate_never_disagree() -> None:
 
 def test_places_hold_and_missing_records_are_noticed() -> None:
     held, width = places_held(60, (0.9, 0.6, 0.6), runs=20, seed=3)
-    assert held >= 0.8 and width < 2.5  # 95 % less three standard errors
+    assert held >= 0.8 and width < 2.5  # 95% less three standard errors
     failed, skipped = deaths(100, 20, seed=4)
     assert failed > 0.2 and skipped < 0.15
 
@@ -124,4 +124,4 @@ def test_places_hold_and_missing_records_are_noticed() -> None:
 def test_the_intervals_of_labels_hold() -> None:
     found = judge_coverage(0.9, 0.95, 0.5, 500, 50, runs=300, seed=1)
     assert len(found) == 7
-    assert min(found.values()) > 0.91, found  # 92 % of kappa and agreement, before distances were added as squares
+    assert min(found.values()) > 0.91, found  # 92% of kappa and agreement, before distances were added as squares

@@ -60,7 +60,7 @@ def test_trials_that_all_agree_leave_room(n: int, k: int, passed: int, other: in
 
 
 def test_a_rate_near_one_is_covered_with_few_prompts() -> None:
-    """Of 10 prompts one fails: Wilson's upper bound, 98.2 %, would miss a true rate of 98.5 % in one of seven runs."""
+    """Of 10 prompts one fails: Wilson's upper bound, 98.2%, would miss a true rate of 98.5% in one of seven runs."""
     for n, least in ((10, 0.93), (14, 0.93), (30, 0.93), (100, 0.92)):
         found = [clustered_rate_interval([1.0] * passed + [0.0] * (n - passed), [1] * n) for passed in range(n + 1)]
         for rate in [0.5 + 0.01 * step for step in range(50)] + [0.985, 0.995]:

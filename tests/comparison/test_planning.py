@@ -73,7 +73,7 @@ def test_variances_of_a_large_pilot_are_the_true_ones() -> None:
 
 
 def test_prompts_by_the_t_test() -> None:
-    """Half a standard deviation, 80 %: 34 prompts, as any textbook of power analysis says (33.4)."""
+    """Half a standard deviation, 80%: 34 prompts, as any textbook of power analysis says (33.4)."""
     assert prompts_needed(0.05, 0.01, Goal()) == pytest.approx(34, abs=6), "the null's variance has the square, too"
     found = prompts_needed(0.05, 0.2, Goal(0.9))
     assert found == pytest.approx((1.959964 * 0.2**0.5 + 1.281552 * 0.1975**0.5) ** 2 / 0.05**2 + 1.92, abs=1)

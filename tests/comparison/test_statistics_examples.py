@@ -47,7 +47,7 @@ RECORDS = VerdictCounts(passed=800, failed=200)
 def test_corrected_pass_rate() -> None:
     found = corrected_pass_rate(labels(), RECORDS)
     assert found.interval is not None
-    shown = f"**{found.corrected:.3f}**, 95 % interval {found.interval[0]:.3f} to {found.interval[1]:.3f}"
+    shown = f"**{found.corrected:.3f}**, 95% interval {found.interval[0]:.3f} to {found.interval[1]:.3f}"
     assert shown in example("Pass rate as a person would grade it")
 
 

@@ -36,13 +36,13 @@ def compare(*runs: RunRows) -> ComparisonReport:
 
 
 def test_passes_decide_and_scores_have_a_sentence_of_their_own() -> None:
-    """100 % against 77.5 % passed with p = .004 is not "no difference shown", whatever the scores say."""
+    """100% against 77.5% passed with p = .004 is not "no difference shown", whatever the scores say."""
     a, b = results("a", [0.6] * 40), results("b", [0.63] * 31 + [0.49] * 9)
     [pair] = compare(a, b).statistics.pairs
     assert (pair.pass_rate.better, pair.better, pair.verdict) == ("a", "a", "a better")
     assert pair.mcnemar and pair.mcnemar.p == pytest.approx(2**-9)
-    assert pair.sentences[0] == "Pass rate: 100.0% → 77.5%, -22.5 points (95 % interval -37.5 to -11.8), p 0.002."
-    assert pair.sentences[1].startswith("Score: 0.600 → 0.599, -0.1 points (95 % interval -")
+    assert pair.sentences[0] == "Pass rate: 100.0% → 77.5%, -22.5 points (95% interval -37.5 to -11.8), p 0.002."
+    assert pair.sentences[1].startswith("Score: 0.600 → 0.599, -0.1 points (95% interval -")
 
 
 def test_milliseconds_win_prompts_by_weight_but_not_by_grade() -> None:
@@ -149,7 +149,7 @@ def test_places_are_those_that_the_verdicts_leave_open() -> None:
 
 
 def test_a_prompt_that_a_run_lacks_is_not_passed_in_a_gate() -> None:
-    """An agent that dies without a record on 20 % of prompts."""
+    """An agent that dies without a record on 20% of prompts."""
     before, now = results("before", [1.0] * 40), results("now", [1.0] * 40)
     for number in range(8):
         del now.rows[f"p{number}"]

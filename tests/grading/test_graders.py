@@ -93,7 +93,7 @@ def test_hint_table(options: str) -> None:
     ],
 )
 def test_hint_gives_no_verdict_where_there_is_no_hint(fields: Record, advice: str, tmp_path: Path) -> None:
-    """It passed such records: a pass rate of 100 % over answers that it had not looked at."""
+    """It passed such records: a pass rate of 100% over answers that it had not looked at."""
     record = {"id": "a", "input": "x", "output": "It is 42.", **fields}
     done = run("ae-grade", "-g", "ae-grader-hint", stdin=jsonl(record), cwd=tmp_path).expect(1)
     assert "score" not in done.records[0]

@@ -295,7 +295,7 @@ def test_the_strip_opens_prompts_by_mouse_and_keyboard(six: Path, opened: Open) 
     strip.click(position={"x": box["width"] * 0.5 / 120, "y": 9})
     page.wait_for_function("id => document.getElementById('record-title')?.textContent === id", arg=prompts[0]["id"])
     fails = [run for run, status in prompts[0]["statuses"].items() if status == "fail"]
-    assert f"fails in {', '.join(run for run in fails)}" in page.locator(".strip-note").inner_text()
+    assert f"does not pass in {', '.join(run for run in fails)}" in page.locator(".strip-note").inner_text()
     assert shown.fragment() == f"#id={prompts[0]['id']}"
 
 

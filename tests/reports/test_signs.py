@@ -31,7 +31,7 @@ def test_every_form_has_the_same_sign(later: int, points: str, standing: str) ->
     assert rates.interval is not None
     assert (rates.mean_difference or 0) * float(points) < 0, "the JSON has A minus B"
     low, high = f"{-rates.interval.high * 100:+.1f}", f"{-rates.interval.low * 100:+.1f}"
-    words = f"{points} points (95 % interval {low} to {high})"
+    words = f"{points} points (95% interval {low} to {high})"
     assert words in report.statistics.pairs[0].sentences[0]
     assert words in summary_line(report)
     for reason in gate_reasons(report, GateSettings()):

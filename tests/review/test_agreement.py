@@ -175,7 +175,7 @@ def sample(population: Sequence[tuple[bool, bool]], each: int, draw: random.Rand
 
 
 def test_intervals_cover_what_they_should() -> None:
-    """A judge that misses most failures: 43 % of them are found, though nearly all labelled failures are right."""
+    """A judge that misses most failures: 43% of them are found, though nearly all labelled failures are right."""
     draw, runs, each = random.Random(13), 400, 40
     truth = {"human_pass_rate": 0.8, "failure_recall": 0.43, "agreement": 0.8 * 0.95 + 0.2 * 0.43}
     covered = dict.fromkeys([*truth, "corrected"], 0)

@@ -86,7 +86,7 @@ def log_files(path: str, schema: SessionSchema) -> Iterator[str]:
 
 
 def _matching(folder: str, pattern: list[str]) -> Iterator[str]:
-    """Yields what matches a pattern of names below a folder, but for folders; no link to a folder is followed."""
+    """Yields the files below a folder that match a pattern of names; links to folders are not followed."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
@@ -238,7 +238,7 @@ OF_NO_VIEW = (None, "family", "parts")
 
 
 def connect(path: str) -> closing[sqlite3.Connection]:
-    """Opens a SQLite database to read; its views are not, for one may have rows without end."""
+    """Opens a SQLite database for reading; views are refused, because one may have endless rows."""
     path = os.path.realpath(path)
     os.close(open_regular(path))  # its error says why; SQLite's does not
     database = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)

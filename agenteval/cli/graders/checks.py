@@ -35,7 +35,12 @@ from agenteval.wire.records import Record
 )
 @click.option("--offline", is_flag=True, help="Judge by rules, without a model, key or network.")
 @click.option("--temperature", type=NumberRange(0, 2), default=0.1, metavar="X", help="Temperature of the judge.")
-@click.option("--timeout", type=MILLISECONDS, default=50_000, help="Time limit for the judge, per record.")
+@click.option(
+    "--timeout",
+    type=MILLISECONDS,
+    default=50_000,
+    help="Time limit for the judge, per record; a bare number is ms.",
+)
 @concurrency_option("records", default=4)
 @sandbox_options("commands", net="none")
 @output_option

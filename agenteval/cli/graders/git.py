@@ -26,7 +26,7 @@ from agenteval.processes.supervisor import ProcessSupervisor
     "--command-timeout",
     type=MILLISECONDS,
     default=50_000,
-    help="Time limit for the command; one that takes longer does not succeed.",
+    help="Time limit for the command; one that takes longer does not succeed. A bare number is ms.",
 )
 @click.option(
     "--tests",

@@ -78,7 +78,8 @@ def open_models(names: Sequence[str], patience: float, retries: int) -> list[Mod
     "--timeout",
     type=MILLISECONDS,
     default=50_000,
-    help="Time limit per record, retries included (one attempt gets half of it); must be below ae-grade's -t.",
+    help="Time limit per record, retries included (one attempt gets half of it); must be below ae-grade's -t. A bare "
+    "number is ms.",
 )
 @count_option("--retries", least=0, default=4, help="Number of retries after a 429, a 5xx or a timeout.")
 @click.option("--any-model", is_flag=True, help="Accept a verdict even if the server used another model.")

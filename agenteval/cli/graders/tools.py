@@ -65,8 +65,8 @@ def main(
     """Grade how an agent worked: the tools it called, and the structure of its output.
 
     A record passes if every check passes; the score is the share of checks that pass, and the reasoning names the
-    others. Each --require, --max, --forbid, --skill, --no-skill, --order and --json-schema is a check. So is that no
-    tool call failed, unless --allow-errors is given.
+    others. Each --require, --max, --forbid, --skill, --no-skill, --order and --json-schema is a check. Another check,
+    unless --allow-errors is given, is that no tool call failed.
 
     NAME is a tool's name as in the trajectory; * matches anything, as in a shell ('mcp__*__search').
     A call that failed counts for --max and --forbid, but not for --require (--min is the same option). A

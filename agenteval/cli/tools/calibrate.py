@@ -203,7 +203,7 @@ def main(
     RESULTS is the output of ae-grade, results or trials (or stdin); each trial counts as a record named ID#N. The
     document shows each sampled record with boxes to tick. --read turns the ticks into labels, and --labels compares
     the verdicts with them: first the records on which they disagree, then the pass rate as a person would grade the
-    run, agreement, Cohen's kappa and Gwet's AC1, precision and recall, each with its 95 % interval. A second grader
+    run, agreement, Cohen's kappa and Gwet's AC1, precision and recall, each with its 95% interval. A second grader
     (-g) judges the same records again, to show both verdicts side by side. The grader's verdict is folded away below
     the boxes so that it does not sway the reviewer, and a tenth of the records appear twice: the report shows how
     often the two answers agree. With --baseline and labels for both runs, the report shows how much better the run is

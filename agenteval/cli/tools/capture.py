@@ -50,7 +50,7 @@ def main(path: str | None, prompt: str | None, keep_raw: bool, **options: Any) -
 
     With --stop-when-known the prompts run in random order, and no more are started once it is known whether the run
     passes more or less often than --against FILE on the same prompts, or than --threshold. The test allows for a look
-    after every prompt: at most 5 % of runs that do not differ are stopped. With --margin a run also ends once it is
+    after every prompt: at most 5% of runs that do not differ are stopped. With --margin a run also ends once it is
     known to be worse by at most that much. ae-compare --fail-if-worse judges a stopped run by the rule that stopped
     it.
 

@@ -37,7 +37,10 @@ from agenteval.streams.text import counted, first_few, number_in, whole_number
 from agenteval.wire.comparison import StrategyName
 
 NAME = "ae-compare"
-EXIT_1 = "finished, but some lines were refused, graders erred, or the gate (--fail-if-worse, --require-proof) failed"
+EXIT_1 = (
+    "finished, but some lines were refused, graders erred, the gate (--fail-if-worse, --require-proof) failed, or no "
+    "record has the key given with --by"
+)
 FORMS = ReportForms("comparison")
 BRIEF = ("table", "svg")  # show no categories, and not which run won which prompt
 ITERATIONS = 1000
@@ -148,7 +151,7 @@ def say_missing(runs: Sequence[RunRows], console: Console) -> None:
         lacks = ", ".join(f"{label} lacks {len(ids)}" for label, ids in missing.items())
         left_out = len(set().union(*missing.values()))
         total = len(prompt_ids(runs))
-        console.say(f"{left_out} of {total} prompts are not in every run: {lacks} (meta.missing names them)")
+        console.say(f"{left_out} of {total} prompts are not in every run: {lacks} (-f json lists them in meta.missing)")
     for run in runs:
         if run.changed:
             console.say(
@@ -257,9 +260,9 @@ def main(
     Each RUN is a file of results (ae-capture, ae-grade) or of trials (ae-trials), or - for stdin; the first record
     shows which, and all must be of the same kind. Records are joined by `id`; a prompt whose `input` has changed is
     reported and left out. The report gives a verdict for every pair of runs, then what it is based on: passes,
-    scores, time, tokens and cost, each with its 95 % interval over the prompts that both runs have. Then come the
+    scores, time, tokens and cost, each with its 95% interval over the prompts that both runs have. Then come the
     figures of each run with their intervals, by category, and which run won which prompt. Records without a grade, or
-    whose grader erred, are counted but not included in any mean.
+    whose grader erred, are counted, but are part of no pass rate or score.
 
     One measure decides the headline and the gate: passes, or the pass rate for trials. --on score or --on 'pass^K'
     selects another; choose it before you see the data. The other measures are reported, but do not change the verdict.
@@ -275,10 +278,10 @@ def main(
 
     The gate, for CI: --fail-if-worse exits 1 if the headline says that a run is worse than the first one.
     --require-proof also exits 1 unless the run is shown to be at most --margin worse. In a gate, a prompt that the
-    first run has and another lacks counts as not passed, in the headline too (--missing skip leaves it out). Both
-    exit 1 if less than --min-compared of the first run's graded prompts are graded in both runs, or if there are too
-    few of them to show anything (four or fewer). A run that was stopped early (ae-capture --stop-when-known) is
-    judged by the rule that stopped it.
+    first run has and another lacks counts as not passed, in the headline too (--missing skip leaves it out). Either
+    option also exits 1 if less than --min-compared of the first run's graded prompts are graded in both runs, or if
+    there are too few of them to show anything (four or fewer). A run that was stopped early (ae-capture
+    --stop-when-known) is judged by the rule that stopped it.
 
     A run is named after its file unless it is given as LABEL:PATH.
 

@@ -45,6 +45,7 @@ READ_BY = {
     "--against": ("dpo",),
     "--for": ("sft", "dpo"),
 }
+EXIT_1 = "finished, but some lines were refused, or no record has the key given with --by or --group-by"
 
 
 def parse_statuses(text: str) -> frozenset[str]:
@@ -55,7 +56,7 @@ def parse_statuses(text: str) -> frozenset[str]:
     return names
 
 
-@tool(NAME)
+@tool(NAME, exit_status={1: EXIT_1})
 @input_argument("RESULTS")
 @form_option(FORMS, "jsonl", "--style")
 @max_line_option

@@ -176,7 +176,7 @@ def lines(checked: Checked, context: ReportContext) -> list[str]:
         statement, details = f"{group}{condition.name} {limit_text(condition)}: unknown", figure.over
     else:
         statement, details = f"{group}{condition.name} {value_text(checked)} {limit_text(condition)}", figure.over
-        details += f"; 95 % interval {interval_text(checked)}" if figure.interval is not None else ""
+        details += f"; 95% interval {interval_text(checked)}" if figure.interval is not None else ""
         details += f", {checked.bound} bound counts" if checked.bound else ""
     mark = paint(word, GREEN if checked.holds else RED, context.color)
     room = context.width - len(word) - len(GAP)
@@ -222,9 +222,9 @@ def job_summary(run: RunFigures, checks: Sequence[Checked], title: str, passed: 
     help="Lowest share of records (or trials) that must have a grade; below it nothing passes.",
 )
 @click.option(
-    "--confident", is_flag=True, help="The bound of the 95 % interval must meet the limit, not just the value."
+    "--confident", is_flag=True, help="The bound of the 95% interval must meet the limit, not just the value."
 )
-@click.option("--shown", is_flag=True, help="Fail only if the 95 % interval shows that a condition is not met.")
+@click.option("--shown", is_flag=True, help="Fail only if the 95% interval shows that a condition is not met.")
 @click.option("--by", metavar="KEY[,KEY]", help="Each category by this metadata key must also meet the conditions.")
 @click.option("--summary", metavar="FILE", help="Append the outcome as markdown to FILE, such as $GITHUB_STEP_SUMMARY.")
 @max_line_option

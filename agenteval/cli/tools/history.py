@@ -43,16 +43,16 @@ def main(
     span several files; records without a runId form one run per file. Runs are ordered by when they started, else by
     the order of their files.
 
-    Each run is shown with its label, agent, model, version, number of prompts, pass rate with its 95 % interval,
+    Each run is shown with its label, agent, model, version, number of prompts, pass rate with its 95% interval,
     change since the previous run (over prompts that both have with the same input), median time, tokens and cost.
 
     A change is reported where chance does not explain it. After every run, each split of the runs since the last
-    change is tested, with a level of 5 % for all looks together: of 20 histories in which nothing changes, about one
+    change is tested, with a level of 5% for all looks together: of 20 histories in which nothing changes, about one
     shows a change, however many runs they have. Once reported, a change stays. It comes with the prompts that
     flipped: those that passed more than half of the time on only one side of it.
 
     --fail-if-worse compares the last run with the one before it, or with --baseline, as ae-compare --fail-if-worse
-    does: one test at 5 %, in which a missing prompt counts as not passed. RUN is a number, a name, a label (the
+    does: one test at 5%, in which a missing prompt counts as not passed. RUN is a number, a name, a label (the
     latest run that has it) or a runId.
 
     Formats:

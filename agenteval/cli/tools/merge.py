@@ -37,7 +37,7 @@ def main(
 ) -> int:
     """Merge the shards of a run into one file: every id once.
 
-    SHARDS are files of raw records, results or trials; stdin when missing or -. With --prompts the records are
+    SHARDS are files of raw records, results or trials; stdin if missing or -. With --prompts the records are
     written in the order of the prompts, and missing ones are reported; otherwise in the order of the files. Records
     are not changed. One that occurs several times is written once. If its copies differ, that is a conflict: it is
     reported, and the first is kept unless --prefer says otherwise.

@@ -67,16 +67,16 @@ def main(
 ) -> int:
     """Plan an evaluation: how many prompts and trials it takes to detect a difference between two agents.
 
-    If the pass rates differ by --detect, a comparison detects it (95 % interval without 0, as ae-compare computes it)
-    with probability --power. PILOT is a run of results or trials to plan from (stdin if missing or -), OTHER a run of
-    the other agent on the same prompts; with --pass-rate neither is needed.
+    If the pass rates differ by --detect, a comparison detects it (its 95% interval, as ae-compare computes it,
+    excludes 0) with probability --power. PILOT is a run of results or trials to plan from (stdin if missing or -),
+    OTHER a run of the other agent on the same prompts; with --pass-rate neither is needed.
 
     Two things vary. Prompts differ in difficulty, and in how much better one agent is on them: only more prompts
     average that out. Trials of one prompt differ by chance: more trials average that out as well. What the pilots do
     not measure is assumed: half of the variance is between prompts (--between; a pilot with 2 or more trials measures
     it), and the difficulty of a prompt for one agent correlates with that for the other at 0.8 (--correlation; two
     such pilots measure it). A plan from pilots with one trial is for one trial. The column RANGE shows the plan at
-    both ends of the pilots' 95 % interval. For the same number of runs, more prompts reveal at least as much as more
+    both ends of the pilots' 95% interval. For the same number of runs, more prompts reveal at least as much as more
     trials; trials help when you have no more prompts, and to measure pass^k.
 
     Formats (-f):

@@ -272,7 +272,7 @@ def node_variables(address: str, bring_to: str | None, options: Mapping[str, Any
 def check_command(command: list[str] | None) -> list[str]:
     """Returns the filter; raises UserError if it is missing or has options that belong to ae-ray."""
     if not command:
-        raise UserError("give a filter after --, such as: ae-ray prompts.jsonl -- ae-capture -s claude")
+        raise UserError("give a tool after --, such as: ae-ray prompts.jsonl -- ae-capture -s claude")
     own = command[: command.index("--")] if "--" in command else command
     ours = (*OURS, "-j", "--concurrency") if command[0] in AGENT_TOOLS else OURS
     for word in own:

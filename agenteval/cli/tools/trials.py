@@ -33,7 +33,7 @@ def main(path: str | None, k: int, **options: Any) -> int:
     after another. Each prompt gives one record: its trials and, if graded, passRate, passAtK = 1-(1-p)^k and passExpK
     = p^k, plus passAt and passExp, the unbiased estimates for 1 to k trials. A trial whose agent fails has `errors`
     and does not pass (see --grade-failed). One whose grader errs has `graderError`, and counts neither way. At the
-    end, unbiased pass@1, pass@k and pass^k over the prompts of this run are printed on stderr, with 95 % intervals.
+    end, unbiased pass@1, pass@k and pass^k over the prompts of this run are printed on stderr, with 95% intervals.
     Agents run with your permissions: a directory of their own does not confine them, --sandbox does.
 
     Examples:
@@ -44,7 +44,7 @@ def main(path: str | None, k: int, **options: Any) -> int:
 
     With --stop-when-known the prompts run in random order, and no more are started once it is known whether the run
     passes more or less often than --against FILE on the same prompts, or than --threshold. The test allows for a look
-    after every prompt: at most 5 % of runs that do not differ are stopped. With --margin a run also ends once it is
+    after every prompt: at most 5% of runs that do not differ are stopped. With --margin a run also ends once it is
     known to be worse by at most that much. ae-compare --fail-if-worse judges a stopped run by the rule that stopped
     it.
 

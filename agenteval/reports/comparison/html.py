@@ -22,7 +22,7 @@ from agenteval.comparison.preference import RecordIndex
 from agenteval.comparison.ranking import MISSING, by_names, difference_of
 from agenteval.comparison.row_table import RowFigures
 from agenteval.comparison.rows import RunRows
-from agenteval.comparison.verdicts import capitalized, headline, points
+from agenteval.comparison.verdicts import capitalized, headline, points, prompts_compared
 from agenteval.errors import BadRecord
 from agenteval.reports.drawing import front_plot, rate_scale
 from agenteval.reports.figures import (
@@ -141,8 +141,9 @@ def comparison_data(report: Report, ids: Sequence[str]) -> Record:
         "tiles": [] if many else [*run_tiles(report), *flip_tiles(report)],
         "winners": not many or not (isinstance(report, ComparisonReport) and _won_by_grade(report)),
         "verdicts": [
-            {"a": pair.run_a, "b": pair.run_b, "better": pair.better, "headline": headline(pair), "n": pair.n}
-            | {"sentences": pair.sentences, "onlyA": len(pair.flips.only_a), "onlyB": len(pair.flips.only_b)}
+            {"a": pair.run_a, "b": pair.run_b, "better": pair.better, "headline": headline(pair)}
+            | {"prompts": prompts_compared(pair, report), "sentences": pair.sentences}
+            | {"onlyA": len(pair.flips.only_a), "onlyB": len(pair.flips.only_b)}
             for pair in report.statistics.pairs
         ],
         "differences": list(differences(report)),

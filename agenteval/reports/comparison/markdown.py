@@ -30,7 +30,7 @@ PROMPTS_SHOWN = 10
 MARKS = {PASS: "✅", FAIL: "❌", ERROR: "💥"}
 ESTIMATED = " An asterisk marks a cost that is estimated at list prices, not billed."
 MISSING_SHOWN = 20
-WOULD_SHOW = "Would show: the smallest difference that this many prompts detect with 80 % power."
+WOULD_SHOW = "Would show: the smallest difference that this many prompts detect with 80% power."
 RESULTS_WON_BY = {
     "weighted": "the weighted score of quality, speed and reliability",
     "statistical": "the grader's score",
@@ -113,7 +113,7 @@ def head(title: str, meta: ReportMeta, *more: str) -> list[str]:
         f"Generated: {meta.generated_at}",
     ]
     if meta.grader_errors:
-        facts.append(f"Grader errors: {meta.grader_errors} prompts could not be ranked")
+        facts.append(f"Grader errors: {counted(meta.grader_errors, 'prompt')} could not be ranked")
     return [f"# {title}", "", *(f"- {fact}" for fact in facts)]
 
 

@@ -29,7 +29,7 @@ CELLS = {PASS: "pass", FLAKY: "flaky", FAIL: "fail", ERROR: "error"}
 LEGEND = {
     "pass": "passes",
     "flaky": "some trials pass",
-    "fail": "fails",
+    "fail": "does not pass",
     "error": "agent failed",
     NOT_GRADED: "not graded, or missing",
 }
@@ -236,5 +236,5 @@ def cell_path(cells: Sequence[str], kind: str, left: float, y: float, step: floa
 
 def foot() -> Part:
     """How it was made."""
-    how = "95 % intervals; ranks and colours by verdicts adjusted for the number of pairs (Holm)."
+    how = "95% intervals; ranks and colours by verdicts adjusted for the number of pairs (Holm)."
     return [text(EDGE, 10, f"{how} agenteval {__version__}", "dim small")], 26

@@ -14,6 +14,7 @@ from agenteval.comparison.verdicts import (
     claim,
     details,
     dropped,
+    prompts_compared,
     standing,
 )
 from agenteval.reports.figures import number, percent
@@ -102,7 +103,7 @@ def _total(sizes: Sequence[int]) -> int:
 
 def pair_lines(pair: Pair, report: Report, context: ReportContext) -> list[str]:
     """What is behind the verdict, and the prompts that changed sides."""
-    title = f"{_name(pair.run_b)} against {_name(pair.run_a)}, {counted(pair.n, 'prompt')} graded in both"
+    title = f"{_name(pair.run_b)} against {_name(pair.run_a)}, {prompts_compared(pair, report)}"
     lines = [paint(line, BOLD, context.color) for line in wrap(title, context.width)]
     flips = [("Pass lost", pair.flips.only_a), ("Passes now", pair.flips.only_b)]
     shown = [
@@ -231,7 +232,7 @@ def strip_lines(ranking: RunRanking, context: ReportContext) -> list[str]:
     a_block = (
         f"a block is {counted(1, 'prompt')}"
         if columns == len(graded)
-        else f"a block is about {len(graded) / columns:.0f}"
+        else f"a block is about {counted(round(len(graded) / columns), 'prompt')}"
     )
     title = f"Prompts, the hardest on the left ({a_block})."
     lines = [paint(line, BOLD, context.color) for line in wrap(title, context.width)]

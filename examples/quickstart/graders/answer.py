@@ -1,7 +1,7 @@
 """Is the answer right? A Python file with a `grade` function is the quickest grader to write and to run.
 
 A numeric hint is compared with the last number in the output: exactly, or within the prompt's
-`tolerance` (a fraction: 0.01 is 1 %). Any other hint must occur in the output as a word.
+`tolerance` (a fraction: 0.01 is 1%). Any other hint must occur in the output as a word.
 """
 
 import re

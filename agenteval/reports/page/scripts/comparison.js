@@ -7,11 +7,11 @@ Object.assign(STATUS_NAMES, {
 Object.assign(STATUS_MARKS, { worse: '↘', fixed: '↗', 'both-pass': '✓', 'both-fail': '✗', 'not-compared': '–', 'some-pass': '≈', 'none-pass': '✗', 'all-pass': '✓' });
 STATUS_ORDER.push('worse', 'fixed', 'both-fail', 'both-pass', 'some-pass', 'none-pass', 'all-pass', 'not-compared');
 
-function verdictCard({ a, b, better, headline, n, sentences }, title) {
+function verdictCard({ a, b, better, headline, prompts, sentences }, title) {
   return card(title || `${clip(a, 80)} → ${clip(b, 80)}`,
     el('p', { class: better === null ? 'outcome' : better === b ? 'outcome gain' : 'outcome loss', text: headline }),
     el('ul', { class: 'sentences' }, sentences.map((sentence) => el('li', { text: sentence }))),
-    el('p', { class: 'note', text: `over ${plural(n, 'prompt')} graded in both` }));
+    el('p', { class: 'note', text: `over ${prompts}` }));
 }
 
 // Where a value is on the line of a forest plot, from 0 to 1.

@@ -2,7 +2,7 @@
 // full. All figures come with the page; the runs stand in the order of the ranking.
 
 const CELLS = { p: 'pass', l: 'flaky', f: 'fail', e: 'error', g: 'grader-error', u: 'ungraded', m: 'missing' };
-const CELL_WORDS = { p: 'passes', l: 'passes in some trials', f: 'fails', e: 'agent failed', g: 'grader erred', u: 'not graded', m: 'missing' };
+const CELL_WORDS = { p: 'passes', l: 'passes in some trials', f: 'does not pass', e: 'agent failed', g: 'grader erred', u: 'not graded', m: 'missing' };
 const NAMED_COLUMNS = 8; // more have numbers, which stand beside the names in the first column
 const SHORT_NAME = 30; // letters of a name beside the strip; the whole name is in the ranking
 
@@ -118,7 +118,7 @@ function stripCard({ runs, letters }, page) {
   return el('section', { class: 'card full prompts-strip' }, el('h2', { text: 'Prompts x runs, the hardest on the left' }), legend, el('div', { class: 'strip-rows' }, names, slider), readout);
 }
 
-// What became of a prompt, in words: passes in a, b; fails in c.
+// What became of a prompt, in words: passes in a, b; does not pass in c.
 function promptWords(row, runs, letters, at) {
   const groups = Object.keys(CELLS).map((letter) => [letter, runs.filter((_, run) => letters[run][at] === letter)]).filter(([, names]) => names.length);
   const words = groups.map(([letter, names]) => `${CELL_WORDS[letter]}${'eg'.includes(letter) ? ':' : ' in'} ${names.join(', ')}`);
@@ -158,7 +158,7 @@ function pairCards(data, page, verdict, [first, second]) {
   };
   const box = document.getElementById('pair');
   const { a, b, onlyA, onlyB } = verdict;
-  const only = (passes, fails, count) => tileItem({ name: `Passes in ${passes}, fails in ${fails}`, value: wholeText(count), filter: { passes, fails }, note: `of ${plural(verdict.n, 'prompt')} graded in both` }, page);
+  const only = (passes, fails, count) => tileItem({ name: `Passes in ${passes}, does not pass in ${fails}`, value: wholeText(count), filter: { passes, fails }, note: `of ${verdict.prompts}` }, page);
   const title = `${clip(b, 80)} − ${clip(a, 80)}`;
   return [
     el('section', { class: 'card full pair-choice' }, el('h2', { text: 'Two runs in full' }), choice('a', first, second), el('span', { class: 'dim', text: 'and' }), choice('b', second, first)),
@@ -181,8 +181,8 @@ function sideConditions(filter, data) {
 
 function sideChoices(data, page) {
   if (!data.ranking) return [];
-  return [['passes', 'Passes in'], ['fails', 'Fails in']].map(([key, words]) => {
-    const select = el('select', { 'aria-label': words, 'data-key': key }, el('option', { value: '', text: `${words} any run or none` }), data.ranking.runs.map((run) => {
+  return [['passes', 'Passes in'], ['fails', 'Does not pass in']].map(([key, words]) => {
+    const select = el('select', { 'aria-label': words, 'data-key': key }, el('option', { value: '', text: `${words} …` }), data.ranking.runs.map((run) => {
       const option = el('option', { text: `${words} ${clip(run, 60)}` });
       option.filterValue = run;
       return option;
