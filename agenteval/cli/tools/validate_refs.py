@@ -173,6 +173,6 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
     if not counts.total and not console.refused:
         missing = 'no prompt has a "reference", an answer that must pass' if counts.without else "contains no prompts"
         console.say(f"{source.name}: {missing}: nothing was validated")
-        return FAILED
+        return FAILED if counts.without else OK
     counts.report(console)
     return FAILED if console.refused or counts.not_passed or counts.ungraded else OK
