@@ -7,6 +7,7 @@ misspelt names, and what would make no sense. SchemaFit notices a schema that ta
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from itertools import chain
@@ -16,7 +17,7 @@ from typing import Any
 import msgspec
 
 from agenteval.adapters.reader import Adapter
-from agenteval.errors import UserError, nearest
+from agenteval.errors import UserError, nearest, similar_files
 from agenteval.streams.files import read_given
 from agenteval.wire.adapter_schema import CHOICES, SESSION_ID, SUITE_METADATA, HeadlessAdapter
 from agenteval.wire.records import Record
@@ -60,9 +61,16 @@ def load_adapter(ref: str) -> Adapter:
     elif ref in bundled_adapters():
         source = f"./{ref} (a file here; for the bundled schema use -s {PREFIX}{ref})"
     try:
-        return parse_adapter(read_given(path), source)
+        data = read_given(path)
     except OSError as error:
-        raise UserError(f"{source}: {error.strerror}") from None
+        close = [name for name in bundled_adapters() if f"{name}.json" == ref] or similar_files(ref)
+        meant = f"; did you mean {', '.join(close)}?" if isinstance(error, FileNotFoundError) and close else ""
+        raise UserError(f"{source}: {error.strerror}{meant}") from None
+    if data.startswith(b"#!"):
+        command = os.path.join(os.curdir, ref) if "/" not in ref else ref
+        line = shlex.quote(f"{shlex.quote(command)} {{}}")
+        raise UserError(f"{source}: is a script, not an adapter schema; to run it as the agent: --simple {line}")
+    return parse_adapter(data, source)
 
 
 def parse_adapter(data: bytes, source: str) -> Adapter:

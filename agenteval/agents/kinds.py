@@ -179,6 +179,8 @@ class TemplateAgent(TurnAgent):
             raise UserError("--simple: put {} where the prompt goes, after the command")
         if "{}" in self.words[0]:
             raise UserError("--simple: the command itself cannot be {}")
+        if re.match(r"\w+=", self.words[0]):
+            raise UserError(f"--simple: set a variable with --env {self.words[0]}")
         self.program = find(self.words[0])
         self.title, self.definition = os.path.basename(self.program), ["--simple", *self.words]
 
@@ -195,6 +197,8 @@ class ShellAgent(TurnAgent):
     title = "the agent"
 
     def __init__(self, line: str) -> None:
+        if not line.strip():
+            raise UserError("--shell: the command is empty")
         if "PROMPT" not in line and re.search(r"""(?:^|[\s="'])\{\}(?:$|[\s"';|&])""", line):
             quoted = re.sub(r"""(["']?)\{\}\1""", '"$PROMPT"', line)
             raise UserError(f"--shell: {{}} is not replaced in a shell line: --shell {shlex.quote(quoted)}")

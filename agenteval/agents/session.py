@@ -390,8 +390,10 @@ def conversation_failure(outcome: Outcome, client: Client, timeout: float) -> st
         return outcome.error or client.problem
     if outcome.lingered:
         return f"the agent closed its stdout before it answered {client.waiting}"
-    ending = failure_of(outcome, timeout) or "exited with code 0"
-    how, colon, why = ending.partition(": ")
+    ending = failure_of(outcome, timeout)
+    if ending is None and client.waiting == "initialize":
+        return "exited with code 0 before it answered initialize; if it does not speak ACP, use --simple or --shell"
+    how, colon, why = (ending or "exited with code 0").partition(": ")
     return f"{how} before it answered {client.waiting}{colon}{why}"
 
 

@@ -67,9 +67,10 @@ class NumberRange(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Returns the number; fails if it is not finite."""
-        given = number_in(str(value))
-        if self.max is not None and self.max <= 1 < given <= 100:
-            self.fail(f"{value} is above 1: write {given / 100:g}", param, ctx)
+        percent = str(value).endswith("%")
+        given = number_in(str(value).removesuffix("%"))
+        if self.max is not None and self.max <= 1 and (percent or given > 1) and given <= 100:
+            self.fail(f"{value} is {'a percentage' if percent else 'above 1'}: write {given / 100:g}", param, ctx)
         number = float(super().convert(value, param, ctx))
         if not isfinite(number):
             self.fail(f"{value} is not a finite number", param, ctx)

@@ -35,6 +35,14 @@ EXIT_STATUS = {
 }
 OF_GRADING = {1: "finished, but some lines were refused or graders erred; they are reported"}
 OF_LISTS = {1: "the output cannot be written"}
+GRADER_FILE = r"[.](?:py|[cm]?js|m?ts)$"
+DATA_FILE = r"[.](?:jsonl|ndjson|json|html|md|csv|svg|xml|txt|parquet)$"
+USUAL_NAMES = {  # what other programs call an option → what it is called here
+    **dict.fromkeys(("--jobs", "--workers", "--parallel", "--threads"), "-j"),
+    **dict.fromkeys(("--agent", "--adapter"), "-s"),
+    **dict.fromkeys(("--threshold", "--pass-rate", "--min-pass-rate"), "--min passRate=…"),
+    **dict.fromkeys(("--verbose", "-v"), "--debug"),
+}
 
 
 class Tool(click.Command):
@@ -115,11 +123,12 @@ class Tool(click.Command):
         try:
             return super().parse_args(ctx, list(own))
         except click.UsageError as error:
-            name = self.name or "ae"
-            if advice := _several_files(name, error.message):
+            first = _first_extra(error.message)
+            advice = _lacks_option(self, own, first) if first else None
+            if first and not advice and may_lack_dashes:
+                advice = _extra_words(self, own, error.message)
+            if advice:
                 raise click.UsageError(advice, ctx) from None
-            if may_lack_dashes and "unexpected extra argument" in error.message:
-                raise click.UsageError(_extra_words(name, own, error.message), ctx) from None
             raise
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
@@ -161,21 +170,49 @@ def _without_mistake(own: list[str], command: list[str]) -> list[str] | None:
     return [first, *own, "--", *rest] if rest and os.path.isfile(first) and not os.access(first, os.X_OK) else None
 
 
-def _extra_words(name: str, args: list[str], message: str) -> str:
-    """Returns what to type instead of unexpected words: an adapter's name or a command."""
-    first = _first_extra(message)
+def _lacks_option(tool: Tool, args: list[str], first: str) -> str | None:
+    """Returns which option is missing before an unexpected word: it names a format, a grader or a file; else None."""
+    options = {name for param in tool.params for name in param.opts}
+    forms = [param.type.choices for param in tool.params if "-f" in param.opts and isinstance(param.type, click.Choice)]
+    if forms and first in forms[0]:
+        return f"{first}: choose the format with -f {first}"
+    bare = [word for before, word in zip(["", *args], args, strict=False) if not before.startswith("-")]
+    if "--grader" in options and (grader := next((word for word in bare if re.search(GRADER_FILE, word)), None)):
+        return f"{grader}: name a grader with -g: -g {shlex.quote(grader)}"
+    if os.path.isfile(first) and not os.access(first, os.X_OK):
+        return f"{first}: {tool.name} reads one file; for several: cat FILE… | {tool.name} …"
+    if "--output" in options and re.search(DATA_FILE, first) and not os.path.exists(first):
+        return f"{first}: {tool.name} reads one file; name the file to write with -o: -o {shlex.quote(first)}"
+    return None
+
+
+def _extra_words(tool: Tool, args: list[str], message: str) -> str:
+    """Returns what to type instead of unexpected words: an adapter's name, a command or a prompt."""
+    name, first = tool.name or "ae", _first_extra(message)
     at = args.index(first) if first in args else len(args)
-    if first == "{}" and "--simple" in args[:at]:
-        line = shlex.join([name, *args[: at - 1], f"{args[at - 1]} {' '.join(args[at:])}"])
+    if first == "{}":
+        options = {name for param in tool.params for name in param.opts}
+        end = next((end for end, word in enumerate(args) if end > at and word in options), len(args))
+        command = " ".join([args[at - 1].removeprefix("--simple="), *args[at:end]])
+        before = [word for word in args[: at - 1] if word != "--simple"]
+        line = shlex.join([name, *before, "--simple", command, *args[end:]])
         return f"{first}: put quotes around the command of --simple: {line}"
     if _is_adapter(first):
         return f"{first}: name an agent with -s: {shlex.join([name, *args[:at], '-s', *args[at:]])}"
-    return f"{message}: {_with_dashes(name, args, at)}"
+    if any(word.partition("=")[0] in ("-s", "--schema", "--simple", "--shell") for word in args):
+        takes_prompt = any("-p" in param.opts for param in tool.params)
+        return message + (": put quotes around a prompt, as in -p 'What is 2+2?'" if takes_prompt else "")
+    return f"{message}: {_with_dashes(tool, args, at)}"
 
 
-def _with_dashes(name: str, args: list[str], at: int) -> str:
-    """Returns the command line with -- before the command that begins at this word."""
-    return f"put -- before the command: {shlex.join([name, *args[:at], '--', *args[at:]])}"
+def _with_dashes(tool: Tool, args: list[str], at: int) -> str:
+    """Returns the command line with -- before the command that begins at this word; that is for agents with ACP."""
+    line = shlex.join([tool.name or "ae", *args[:at], "--", *args[at:]])
+    takes_any = any("--simple" in param.opts for param in tool.params)
+    simple = (
+        f"; if it does not speak ACP: --simple {shlex.quote(f'{args[at]} {{}}')}" if takes_any and args[at:] else ""
+    )
+    return f"put -- before the command: {line}{simple}"
 
 
 def _command_before(tool: Tool, option: str, args: list[str]) -> int | None:
@@ -200,13 +237,6 @@ def _is_command(word: str) -> bool:
     return not os.path.exists(word) and any(os.path.isfile(path) and os.access(path, os.X_OK) for path in found)
 
 
-def _several_files(name: str, message: str) -> str | None:
-    """Returns what to type if the unexpected words are files; else None."""
-    if (first := _first_extra(message)) and os.path.isfile(first) and not os.access(first, os.X_OK):
-        return f"{first}: {name} reads one file; for several: cat FILE… | {name} …"
-    return None
-
-
 def _first_extra(message: str) -> str:
     """Returns the first unexpected word in Click's message; "" if the message is about something else."""
     found = re.search(r"unexpected extra arguments? [(]([^ )]*)", message)
@@ -216,14 +246,16 @@ def _first_extra(message: str) -> str:
 def _unknown_option(tool: Tool, option: str, args: list[str]) -> str:
     """Returns the message about an unknown option, with one of similar spelling or the tools that have it."""
     if tool.takes_command and "--" not in args and (at := _command_before(tool, option, args)) is not None:
-        return f"No such option {option!r}: {_with_dashes(tool.name or 'ae', args, at)}"
+        return f"No such option {option!r}: {_with_dashes(tool, args, at)}"
     own = [name for param in tool.params for name in param.opts]
     having = [name for name, other in _other_tools() if any(option in param.opts for param in other.params)]
     graders = [name for name in having if name.startswith("ae-grader-")] if "--grader" in own else []
     given = [name for name in graders if any(name in word for word in args)]
-    close = get_close_matches(option, own, cutoff=0.75)
+    usual = [name for name in [USUAL_NAMES.get(option, "")] if name.partition(" ")[0] in own]
+    close = usual or get_close_matches(option, own, cutoff=0.75)
     if graders and (given or not close):
-        return f"No such option {option!r}. It goes with the grader: -g '{(given or graders)[0]} {option} …'"
+        lines = " or ".join(f"-g '{grader} {option} …'" for grader in given or graders)
+        return f"No such option {option!r}. It goes with the grader: {lines}"
     if close:
         return f"No such option {option!r}. Did you mean {close[0]!r}?"
     return f"No such option {option!r}." + (f" These have it: {', '.join(having)}" if having else "")

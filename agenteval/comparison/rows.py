@@ -170,6 +170,9 @@ def named_run(text: str, *, labelled: bool) -> NamedRun:
     """Parses `label:path` or `path`; without --run, the name of an existing file may have a colon."""
     label, colon, path = text.partition(":")
     if not colon or (not labelled and os.path.exists(text)):
+        name, _, file = text.partition("=")
+        if name and os.path.isfile(file) and not os.path.exists(text):
+            raise UserError(f"{text}: give a run as LABEL:PATH: --run {name}:{file}")
         return NamedRun(None, text)
     if not label or not path:
         raise UserError(f"{text}: give a run as LABEL:PATH")
@@ -187,6 +190,10 @@ def label_runs(runs: Sequence[NamedRun]) -> list[tuple[str, str]]:
         raise UserError("give two or more runs: ae-compare A.jsonl B.jsonl")
     if [run.path for run in runs].count("-") > 1:
         raise UserError("only one run can be stdin (-)")
+    plain = [os.path.realpath(run.path) for run in runs if run.label is None]
+    if len(set(plain)) < len(plain):
+        twice = os.path.relpath(max(plain, key=plain.count))
+        raise UserError(f"{twice}: is given twice; name two different runs")
     made = iter(distinct_labels([run.path for run in runs if run.label is None]))
     labelled = [(next(made) if run.label is None else run.label, run.path) for run in runs]
     seen: set[str] = set()

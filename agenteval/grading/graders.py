@@ -160,7 +160,8 @@ def _program_of(head: str) -> str:
     if os.path.isdir(head):
         raise UserError(f"-g {head}: is a directory; name a file in it")
     own = [PREFIX + name.removesuffix(".py") for name in sorted(os.listdir(COMMAND_LINES)) if name[0].isalpha()]
-    close = similar_files(head) if _looks_like_file(head) else similar(head, own)[:1]
+    here = [name for name in sorted(os.listdir()) if os.path.splitext(name)[0] == head and os.path.isfile(name)]
+    close = similar_files(head) if _looks_like_file(head) else here or similar(head, own)[:1]
     if close:
         raise UserError(f"-g {head}: no such grader; did you mean {', '.join(close)}?")
     known = "" if _looks_like_file(head) else f", nor a command on PATH; those of the suite are {', '.join(own)}"
@@ -181,6 +182,10 @@ def _host_of(words: list[str]) -> list[str] | None:
     if is_file and head.endswith(JAVASCRIPT):
         return [_javascript_runtime(head), os.path.join(HERE, "javascript_host.mjs"), os.path.abspath(head)]
     is_function = is_file and head.endswith(".py") and not is_program
+    if (found := re.fullmatch(r"(.+)[.]py:(\w+)", head)) and os.path.isfile(f"{found[1]}.py"):
+        module = found[1].removeprefix("./").replace("/", ".")
+        meant = f"{found[1]}.py" if found[2] == "grade" else f"{module}:{found[2]}"
+        raise UserError(f"-g {head}: name either a file or MODULE:FUNCTION; did you mean {meant}?")
     if is_function or re.match(r"^[\w.]+:\w+$", head):
         reference = os.path.abspath(head) if is_function else head
         return [sys.executable, "-P", os.path.join(HERE, "python_host.py"), reference]

@@ -14,7 +14,12 @@ from typing import Any
 
 import msgspec
 
+IMPORT_MACHINERY = os.path.dirname(importlib.__file__)
 encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+class NoFunction(Exception):
+    """The grader's file or module does not contain the function."""
 
 
 def main() -> None:
@@ -68,7 +73,7 @@ def load(reference: str) -> Callable[[Any], Any]:
         module = importlib.import_module(module_name)
     function = getattr(module, name, None)
     if not callable(function):
-        raise TypeError(f"it has no function {name!r}")
+        raise NoFunction(f"it has no function {name!r}; define {name}(record)")
     return function  # type: ignore[no-any-return]
 
 
@@ -95,10 +100,12 @@ def describe(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        if code.co_filename != __file__ and not code.co_filename.startswith("<"):
+        if code.co_filename != __file__ and not code.co_filename.startswith(("<", IMPORT_MACHINERY)):
             place = f" ({os.path.basename(code.co_filename)}:{trace.tb_lineno})"
         trace = trace.tb_next
     text = " ".join(str(error).split())
+    if isinstance(error, NoFunction):
+        return text
     return f"{type(error).__name__}{': ' + text if text else ''}{place}"
 
 

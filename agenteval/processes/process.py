@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from agenteval.errors import UserError, similar_files
 from agenteval.processes.scratch import take_file
+from agenteval.streams.files import open_regular
 
 if TYPE_CHECKING:
     from agenteval.processes.supervisor import Child, ProcessSupervisor
@@ -82,13 +83,30 @@ def find_program(name: str) -> str:
             raise UserError(f"{name}: {'is a directory' if os.path.isdir(name) else f'no such command{meant}'}")
         if not os.access(name, os.X_OK):
             raise UserError(f"{name}: not executable (chmod +x {name})")
+        _check_interpreter(name)
         return os.path.abspath(name)
     beside = os.path.join(os.path.dirname(sys.executable), name)
     # A tool of the suite is the one installed with this one, whatever is on PATH.
     found = beside if name.startswith("ae-") and os.access(beside, os.X_OK) else shutil.which(name)
     if found is None:
-        raise UserError(f"{name}: command not found; is it installed and on PATH?")
+        meant = f"did you mean ./{name}?" if os.path.isfile(name) else "is it installed and on PATH?"
+        raise UserError(f"{name}: command not found; {meant}")
+    _check_interpreter(found)
     return os.path.abspath(found)
+
+
+def _check_interpreter(path: str) -> None:
+    """Raises UserError if a script's #! line names a program that does not exist."""
+    try:
+        with os.fdopen(open_regular(path, follow=True), "rb") as file:
+            first = file.readline(256)
+    except OSError:
+        return  # it may be executable and not readable
+    words = os.fsdecode(first[2:]).split() if first.startswith(b"#!") else []
+    if words and first.endswith(b"\r\n"):
+        raise UserError(f"{path}: has Windows line endings, with which it cannot start (dos2unix {path})")
+    if words and not os.path.exists(words[0]):
+        raise UserError(f"{path}: the interpreter in its first line, {words[0]}, does not exist")
 
 
 TRACED = 2000  # bytes of a line

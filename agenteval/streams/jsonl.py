@@ -5,6 +5,7 @@ the wire format and more than 254 levels of nesting: msgspec writes those.
 """
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -98,12 +99,23 @@ def _why_not_json(line: bytes | str, error: Exception) -> str:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as bad:
-        return f"not JSON: {bad.msg.removesuffix(' at')} at column {bad.pos + 1}"
+        return f"not JSON: {bad.msg.removesuffix(' at')} at column {bad.pos + 1}{_json_hint(text, bad.pos)}"
     except (RecursionError, ValueError):
         return "cannot be read as JSON: nested too deeply, or a number is too long"
     if any("\ud800" <= char <= "\udfff" for char in json.dumps(value, ensure_ascii=False)):
         return "cannot be read as JSON: contains half of a surrogate pair (\\ud800 to \\udfff)"
     return f"not JSON: {error}"
+
+
+def _json_hint(text: str, at: int) -> str:
+    """Returns which habit of other languages JSON does not allow, if one is at this position; else ""."""
+    if text.startswith("'", at):
+        return " (JSON has no single quotes)"
+    before = text[: at + 1].rstrip()
+    if re.search(r",\s*[}\]]?$", before) and re.match(r",?\s*[}\]]", text[at:]):
+        return " (JSON has no comma before } or ])"
+    word = re.match(r"True|False|None", text[at:])
+    return f" (JSON has true, false and null, not {word[0]})" if word else ""
 
 
 def _kind(value: Any) -> str:

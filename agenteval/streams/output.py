@@ -26,7 +26,7 @@ from agenteval.errors import CannotGoOn, ClosedPipe, UserError, WorkspaceError
 from agenteval.streams.console import ERASE, Console, another_shows, is_terminal
 from agenteval.streams.files import NEW, PIPE_PATIENCE, create_file, lines_of, make_directories, open_regular, write_all
 from agenteval.streams.jsonl import decode_record, encode
-from agenteval.streams.source import Source
+from agenteval.streams.source import BOM, Source
 from agenteval.streams.text import for_terminal
 from agenteval.wire.records import Record
 
@@ -113,6 +113,9 @@ def open_output(path: str | None, source: Source, *, append: bool, resume: bool,
 def refuse_to_replace(path: str | None) -> None:
     """Raises UserError if a file has content and no option says what to do with it."""
     if path is not None and os.path.isfile(path) and os.path.getsize(path) and not _is_device(path):
+        with open(path, "rb") as file:
+            if not file.read(1 << 16).lstrip().startswith((b"{", BOM)):
+                raise UserError(f"{path}: is not a file of records; write to another file (--overwrite replaces it)")
         raise UserError(
             f"{path}: already contains records; --resume continues the run, --append adds to them, --overwrite "
             f"replaces them"

@@ -20,6 +20,8 @@ _TYPE_NAMES = {
     "object": "an object",
     "null": "null",
 }
+# What other programs call a field.
+OTHER_NAMES = {"input": ("prompt", "question", "query", "instruction", "messages"), "pass": ("passed", "success", "ok")}
 _known: set[type] = set()  # types that msgspec has analysed
 _analysing = threading.Lock()
 _ERROR = r"(?s)^(?P<what>.*?)(?: - at `\$(?P<path>.*?)`)?$"
@@ -55,7 +57,9 @@ def explain(message: str, record: Any = None) -> str:
         return message
     what, path = found["what"], (found["path"] or "").lstrip(".")
     if missing := re.match(r"Object missing required field `([^`]+)`", what):
-        return f'"{f"{path}." if path else ""}{missing[1]}" is missing'
+        other = next((name for name in OTHER_NAMES.get(missing[1], ()) if not path and name in (record or ())), None)
+        meant = f'; rename "{other}" to "{missing[1]}"' if other else ""
+        return f'"{f"{path}." if path else ""}{missing[1]}" is missing{meant}'
     expected = re.match(_EXPECTED, what)
     if expected is None:
         return f'"{path}": {what}' if path else what

@@ -189,7 +189,10 @@ def test_endings(name: str, endings: dict[str, Record]) -> None:
         (["initialize", {"protocolVersion": "x"}], 'speaks version "x"'),
         (["new", {}], "answered session/new without a sessionId"),
         (["new", "?"], "answered session/new without a sessionId"),
-        (["exit", 0], "exited with code 0 before it answered initialize"),
+        (
+            ["exit", 0],
+            "exited with code 0 before it answered initialize; if it does not speak ACP, use --simple or --shell",
+        ),
         (["put", "no protocol"], None),
         (["initialize", None], None),
     ],
@@ -221,7 +224,10 @@ def test_programs_that_speak_something_else(tmp_path: Path) -> None:
     for command, error in (
         (["sleep", "99"], "timeout: initialize not answered within 300 ms"),
         (["cat"], "initialize failed: Method not found: initialize (code -32601)"),
-        (["echo", "hello"], "exited with code 0 before it answered initialize"),
+        (
+            ["echo", "hello"],
+            "exited with code 0 before it answered initialize; if it does not speak ACP, use --simple or --shell",
+        ),
         (["sh", "-c", "echo oops >&2; exit 3"], "exited with code 3 before it answered initialize: oops"),
         (["sh", "-c", "kill -9 $$"], "killed by SIGKILL before it answered initialize"),
         (["/dev/null/x"], None),

@@ -24,8 +24,14 @@ def here(tmp_path: Path) -> Path:
     (tmp_path / "results.csv").write_text("id,input,hint,output,tool_errors,duration_ms,label\na,,,,,,\n")
     (tmp_path / "utf16.jsonl").write_bytes(jsonl(*PROMPTS).encode("utf-16"))
     (tmp_path / "grader.py").write_text("def grade(record):\n    return {'pass': True}\n")
+    (tmp_path / "unfinished.py").write_text("def grad(record):\n    return {'pass': True}\n")
+    (tmp_path / "questions.txt").write_text("What is 2+2?\nWhat is 3+3?\n")
+    (tmp_path / "empty.jsonl").touch()
     (tmp_path / "graders").mkdir()
     script(tmp_path / "agent", "echo hello")
+    for name, first in {"windows": "#!/bin/sh\r\n", "strange": "#!/no/such/shell\n"}.items():
+        (tmp_path / name).write_text(f"{first}echo hello\n", newline="")
+        (tmp_path / name).chmod(0o755)
     return tmp_path
 
 
@@ -42,7 +48,40 @@ MISTAKES = [
     ("ae-grade results.jsonl -g graders", "-g graders: is a directory; name a file in it"),
     ("ae-grade results.jsonl --model m -g ae-grader-judge", "It goes with the grader: -g 'ae-grader-judge --model …'"),
     ("ae-capture prompts.jsonl -g ae-grader-hint --exact", "It goes with the grader: -g 'ae-grader-hint --exact …'"),
+    ("ae-grade results.jsonl -g grader", "-g grader: no such grader; did you mean grader.py?"),
+    ("ae-grade results.jsonl grader.py", "grader.py: name a grader with -g: -g grader.py"),
+    ("ae-grade grader.py results.jsonl", "grader.py: name a grader with -g: -g grader.py"),
+    ("ae-grade results.jsonl -g grader.py:grade", "name either a file or MODULE:FUNCTION; did you mean grader.py?"),
+    (
+        "ae-grade results.jsonl -g unfinished.py:grad",
+        "name either a file or MODULE:FUNCTION; did you mean unfinished:grad?",
+    ),
+    ("ae-grade results.jsonl -g unfinished.py", "it has no function 'grade'; define grade(record)"),
+    (
+        "ae-grade results.jsonl -g nomodule:grade",
+        "grader nomodule:grade: ModuleNotFoundError: No module named 'nomodule'\n",
+    ),
+    ("ae-grade results.jsonl -g ./windows", "./windows: has Windows line endings, with which it cannot start"),
+    (
+        "ae-grade results.jsonl -g ./strange",
+        "./strange: the interpreter in its first line, /no/such/shell, does not exist",
+    ),
+    (
+        "ae-grade results.jsonl --model m",
+        "-g 'ae-grader-checks --model …' or -g 'ae-grader-judge --model …' (try",
+    ),
     # input
+    ("ae-run prompts.jsonl out.jsonl -s claude", "ae-run reads one file; name the file to write with -o: -o out.jsonl"),
+    ("ae-format results.jsonl report.html", "ae-format reads one file; name the file to write with -o: -o report.html"),
+    ("ae-format results.jsonl table", "table: choose the format with -f table"),
+    (
+        "ae-run questions.txt -- cat",
+        "contains text, not one JSON object per line; if each line is a prompt, convert it",
+    ),
+    ("ae-prompts prompts.csv csv", "the format comes first: ae-prompts csv prompts.csv"),
+    ("ae-import results.jsonl claude", "the format comes first: ae-import claude results.jsonl"),
+    ("ae-compare results.jsonl ./results.jsonl", "results.jsonl: is given twice; name two different runs"),
+    ("ae-compare a=results.jsonl b=again.jsonl", "give a run as LABEL:PATH: --run a:results.jsonl"),
     (
         "ae-capture prompts.jsonl more.jsonl -s claude",
         "more.jsonl: ae-capture reads one file; for several: cat FILE… | ae-c",
@@ -72,6 +111,10 @@ MISTAKES = [
         "ae-capture prompts.jsonl --simple echo {}",
         "put quotes around the command of --simple: ae-capture prompts.jsonl --simple 'echo {}'",
     ),
+    (
+        "ae-capture prompts.jsonl --simple=./agent {} twice -o out.jsonl",
+        "ae-capture prompts.jsonl --simple './agent {} twice' -o out.jsonl (try",
+    ),
     ("ae-capture prompts.jsonl --simple './agnet {}'", "./agnet: no such command; did you mean ./agent?"),
     ("ae-capture prompts.jsonl -s cluade", "did you mean claude?"),
     (
@@ -88,7 +131,24 @@ MISTAKES = [
         "ae-run prompts.jsonl --simple 'echo {}' --workspace-dir more.jsonl",
         "--workspace-dir more.jsonl: is a file; name a directory",
     ),
+    ("ae-run prompts.jsonl ./agent", "if it does not speak ACP: --simple './agent {}'"),
+    ("ae-run prompts.jsonl --simple 'agent {}'", "agent: command not found; did you mean ./agent?"),
+    ("ae-run prompts.jsonl --simple './windows {}'", "./windows: has Windows line endings, with which it cannot start"),
+    ("ae-run prompts.jsonl --simple 'A=1 ./agent {}'", "--simple: set a variable with --env A=1"),
+    ("ae-run prompts.jsonl --shell ' '", "--shell: the command is empty"),
+    (
+        "ae-run prompts.jsonl -s agent",
+        "is a script, not an adapter schema; to run it as the agent: --simple './agent {}'",
+    ),
+    ("ae-run prompts.jsonl -s claude.json", "claude.json: No such file or directory; did you mean claude?"),
+    ("ae-capture say hello -s text", "(hello): put quotes around a prompt, as in -p 'What is 2+2?'"),
+    ("ae-run prompts.jsonl --simple './agent {}' -o agent", "agent: is not a file of records; write to another file"),
     # options and names
+    ("ae-run prompts.jsonl --jobs 4", "No such option '--jobs'. Did you mean '-j'?"),
+    ("ae-run prompts.jsonl --agent claude", "No such option '--agent'. Did you mean '-s'?"),
+    ("ae-gate results.jsonl --pass-rate 0.9", "No such option '--pass-rate'. Did you mean '--min passRate=…'?"),
+    ("ae-gate results.jsonl --min passRate=90%", "passRate is between 0 and 1: write passRate=0.9"),
+    ("ae-plan --pass-rate 80%", "80% is a percentage: write 0.8"),
     ("ae-format results.jsonl --model x", "These have it: ae-capture, ae-run, ae-trials"),
     ("ae-trials prompts.jsonl --trials 3", "No such option '--trials'. These have it: ae-plan"),
     ("ae-run prompts.jsonl -j many", "'many' is not a valid whole number"),
@@ -116,6 +176,31 @@ def test_the_advice_can_be_typed(here: Path) -> None:
 def test_no_references(here: Path) -> None:
     done = run("ae-validate-refs", "prompts.jsonl", "-g", "ae-grader-hint", cwd=here).expect(1)
     done.says('no prompt has a "reference"', "nothing was validated")
+
+
+def test_no_prompts_to_validate(here: Path) -> None:
+    done = run("ae-validate-refs", "empty.jsonl", "-g", "grader.py", cwd=here).expect(0)
+    assert done.messages == ["ae-validate-refs: empty.jsonl: contains no prompts: nothing was validated"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{'id': 'a', 'input': 'x'}", "at column 2 (JSON has no single quotes)"),
+        ('{"id": "a", "input": "x",}', "(JSON has no comma before } or ])"),
+        ('{"id": "a", "input": ["x", ]}', "(JSON has no comma before } or ])"),
+        ('{"id": "a", "input": "x", "hard": True}', "(JSON has true, false and null, not True)"),
+        ('{"id": "a", "prompt": "x"}', '"input" is missing; rename "prompt" to "input"'),
+    ],
+)
+def test_a_line_that_is_not_a_prompt(line: str, message: str) -> None:
+    done = run("ae-run", "--simple", "echo {}", stdin=line).expect(1)
+    assert len(done.messages) == 1 and message in done.messages[0], done
+
+
+def test_an_agent_that_does_not_speak_acp(here: Path) -> None:
+    done = run("ae-capture", "-p", "x", "--", "./agent", cwd=here).expect(0)
+    assert done.messages[-1].endswith("if it does not speak ACP, use --simple or --shell"), done
 
 
 def test_nothing_to_import(here: Path) -> None:

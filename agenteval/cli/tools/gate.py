@@ -74,6 +74,8 @@ def parse_condition(text: str) -> tuple[str, float]:
     if name in TIMES and value[-1:].isalpha():
         return name, parse_milliseconds(value)
     limit = number_in(value)
+    if is_rate(name) and value.endswith("%") and 0 <= number_in(value[:-1]) <= 100:
+        raise ValueError(f"{text}: {name} is between 0 and 1: write {name}={number_in(value[:-1]) / 100:g}")
     if not math.isfinite(limit):
         raise ValueError(f"{text}: {value!r} is not a number")
     if is_rate(name) and not 0 <= limit <= 1:

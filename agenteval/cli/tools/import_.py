@@ -122,6 +122,8 @@ def main(
 def results(format_: str, paths: list[str], console: Console) -> Iterator[Record]:
     """Returns the results of all files; raises UserError if there is nothing to read."""
     if format_ not in formats():
+        if (meant := next((path for path in paths if path in formats()), None)) and os.path.exists(format_):
+            raise UserError(f"the format comes first: ae-import {meant} {format_}")
         raise UserError(f'no format is named "{format_}"; {nearest(format_, formats())}')
     for path in paths:
         if path != "-" and not os.path.exists(path):

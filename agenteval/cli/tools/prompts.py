@@ -57,6 +57,8 @@ def main(
       ae-prompts claude-evals my-plugin -o prompts.jsonl
     """
     if format_ not in FORMATS:
+        if (meant := suite if suite in FORMATS else None) and os.path.exists(format_):
+            raise UserError(f"the format comes first: ae-prompts {meant} {format_}")
         raise UserError(f'no format is named "{format_}"; {nearest(format_, FORMATS)}')
     if image and on_host:
         raise UserError(

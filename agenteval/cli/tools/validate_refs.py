@@ -170,8 +170,9 @@ def main(path: str | None, output: str | None, strict: bool, progress: bool | No
 
     run(batches, finish)
     target.close()
-    if counts.without and not counts.total and not console.refused:
-        console.say(f'{source.name}: no prompt has a "reference", an answer that must pass: nothing was validated')
-        return FAILED
+    if not counts.total and not console.refused:
+        missing = 'no prompt has a "reference", an answer that must pass' if counts.without else "contains no prompts"
+        console.say(f"{source.name}: {missing}: nothing was validated")
+        return FAILED if counts.without else OK
     counts.report(console)
     return FAILED if console.refused or counts.not_passed or counts.ungraded else OK
