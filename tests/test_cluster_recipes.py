@@ -461,7 +461,9 @@ def test_a_workspace_that_is_hard_to_bring_back(folder: Path, in_pod: dict[str, 
 def test_a_workspace_that_does_not_come_back(folder: Path, in_pod: dict[str, str]) -> None:
     here = folder / "ws" / "p"
     (here / "kept").write_text("x")
-    done = run("../../in-pod", "sh", "-c", 'echo new > kept; rm "$POD/work/kept"; rmdir "$POD/work"', cwd=here, env=in_pod)
+    done = run(
+        "../../in-pod", "sh", "-c", 'echo new > kept; rm "$POD/work/kept"; rmdir "$POD/work"', cwd=here, env=in_pod
+    )
     assert done.code == 1 and "in-pod: the workspace could not be brought back" in done.stderr, done
     assert (here / "kept").read_text() == "x" and not list((folder / "pods").glob("ae-*"))
 
