@@ -7,6 +7,8 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -258,8 +260,34 @@ def test_the_image_is_pinned_and_not_root() -> None:
     text = (EXAMPLE / "Containerfile").read_text()
     assert re.search(r"^ARG BASE=\S+@sha256:[0-9a-f]{64}$", text, re.MULTILINE) and "\nUSER 1000\n" in text
     assert "ARG AGENTS" in text and text.count("--require-hashes") == 2
-    for name in re.findall(r"/src/(requirements\S+)", text):
-        assert (ROOT / name).exists()
+
+
+def test_the_image_has_only_what_the_suite_is_built_from(tmp_path: Path) -> None:
+    """A layer keeps what was copied, also if it is removed later: .venv, .git, results and .env stay out of it."""
+    text, source = (EXAMPLE / "Containerfile").read_text(), tmp_path / "src"
+    source.mkdir()
+    for line in re.findall(r"^COPY (.+)$", text, re.MULTILINE):
+        *names, to = line.split()
+        for name in names:
+            target = Path(f"{tmp_path}{to}") / (name if to.endswith("/") else "")
+            (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, target)
+    assert {path.name for path in source.iterdir()}.isdisjoint({".venv", ".git", "tests", "bin"})
+    assert {f"/src/{path.name}" for path in source.glob("*.lock")} == set(re.findall(r"-r (\S+)", text))
+    wheel = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        tmp_path,
+        source,
+    ]
+    subprocess.run(wheel, check=True, timeout=120)
+    (built,) = tmp_path.glob("agenteval-*.whl")
+    assert "agenteval/cli/tools/capture.py" in zipfile.ZipFile(built).namelist()
 
 
 # kubectl run, wait, get, exec [-i] and delete, as documented. A pod is a directory; its root is $POD in the command.
