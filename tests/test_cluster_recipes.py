@@ -273,19 +273,8 @@ def test_the_image_has_only_what_the_suite_is_built_from(tmp_path: Path) -> None
             (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, target)
     assert {path.name for path in source.iterdir()}.isdisjoint({".venv", ".git", "tests", "bin"})
     assert {f"/src/{path.name}" for path in source.glob("*.lock")} == set(re.findall(r"-r (\S+)", text))
-    wheel = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        tmp_path,
-        source,
-    ]
-    subprocess.run(wheel, check=True, timeout=120)
+    wheel = ["pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(source)]
+    subprocess.run([sys.executable, "-m", *wheel], check=True, timeout=120)
     (built,) = tmp_path.glob("agenteval-*.whl")
     assert "agenteval/cli/tools/capture.py" in zipfile.ZipFile(built).namelist()
 
