@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ import pytest
 from agenteval.cluster.shards import parse_shard
 from tests.support.slurm import missing as slurm_missing
 from tests.support.slurm import slurm_cluster
-from tests.support.tool import BIN, ROOT, python_script, read, run, script, write
+from tests.support.tool import BIN, ROOT, python_script, read, run, script, start, write
 from tests.support.watching import until
 
 EXAMPLE = ROOT / "examples" / "cluster"
@@ -257,8 +260,23 @@ def test_the_image_is_pinned_and_not_root() -> None:
     text = (EXAMPLE / "Containerfile").read_text()
     assert re.search(r"^ARG BASE=\S+@sha256:[0-9a-f]{64}$", text, re.MULTILINE) and "\nUSER 1000\n" in text
     assert "ARG AGENTS" in text and text.count("--require-hashes") == 2
-    for name in re.findall(r"/src/(requirements\S+)", text):
-        assert (ROOT / name).exists()
+
+
+def test_the_image_has_only_what_the_suite_is_built_from(tmp_path: Path) -> None:
+    """A layer keeps what was copied, also if it is removed later: .venv, .git, results and .env stay out of it."""
+    text, source = (EXAMPLE / "Containerfile").read_text(), tmp_path / "src"
+    source.mkdir()
+    for line in re.findall(r"^COPY (.+)$", text, re.MULTILINE):
+        *names, to = line.split()
+        for name in names:
+            target = Path(f"{tmp_path}{to}") / (name if to.endswith("/") else "")
+            (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, target)
+    assert {path.name for path in source.iterdir()}.isdisjoint({".venv", ".git", "tests", "bin"})
+    assert {f"/src/{path.name}" for path in source.glob("*.lock")} == set(re.findall(r"-r (\S+)", text))
+    wheel = ["pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(source)]
+    subprocess.run([sys.executable, "-m", *wheel], check=True, timeout=120)
+    (built,) = tmp_path.glob("agenteval-*.whl")
+    assert "agenteval/cli/tools/capture.py" in zipfile.ZipFile(built).namelist()
 
 
 # kubectl run, wait, get, exec [-i] and delete, as documented. A pod is a directory; its root is $POD in the command.
@@ -335,7 +353,12 @@ NO_NODE = {
 
 @pytest.fixture
 def in_pod(folder: Path) -> dict[str, str]:
-    """Returns the environment of in-pod with a kubectl whose pods are ready at once; STATUSES is to be changed."""
+    """Returns the environment of in-pod with a kubectl whose pods are ready at once; STATUSES is to be changed.
+
+    ws/p is a workspace.
+    """
+    (folder / "ws" / "p").mkdir(parents=True)
+    (folder / "ws" / ".agenteval").mkdir()
     (folder / "bin").mkdir()
     (folder / "pods").mkdir()
     script(folder / "bin" / "kubectl", KUBECTL)
@@ -363,6 +386,7 @@ def test_an_agent_in_a_pod(agent: str, code: int, folder: Path, in_pod: dict[str
     assert not list((folder / "pods").glob("ae-*")), "every pod is deleted"
     calls = (folder / "pods" / "calls").read_text()
     assert calls.count("--image=agent:1 --restart=Never") == len(PROMPTS) and "a b" not in calls
+    assert calls.count('"automountServiceAccountToken":false') == len(PROMPTS), "an agent has no access to the cluster"
     assert calls.count("--namespace=evals ") == 6 * len(PROMPTS)  # run, wait, in, the agent, back, delete
 
 
@@ -379,7 +403,7 @@ def test_a_pod_that_has_failed_is_not_waited_for(
 ) -> None:
     """One line names the reason, and the pod is deleted."""
     write(folder / "statuses", *statuses)
-    done = run("./in-pod", "true", cwd=folder, env=in_pod).expect(1)
+    done = run("../../in-pod", "true", cwd=folder / "ws" / "p", env=in_pod).expect(1)
     assert done.stderr == f"in-pod: {says}"
     waited = [int(seconds[:-1]) for seconds in (folder / "pods" / "waited").read_text().split()]
     assert sum(waited) <= 60 and not list((folder / "pods").glob("ae-*")), waited
@@ -388,35 +412,97 @@ def test_a_pod_that_has_failed_is_not_waited_for(
 def test_a_pod_that_may_still_start_is_waited_for(folder: Path, in_pod: dict[str, str]) -> None:
     """A pod without a node has 300 seconds; an image that could not be pulled at first is no failure."""
     write(folder / "statuses", NO_NODE)
-    done = run("./in-pod", "true", cwd=folder, env=in_pod).expect(1)
+    done = run("../../in-pod", "true", cwd=folder / "ws" / "p", env=in_pod).expect(1)
     assert "timed out waiting" in done.stderr and "0/3 nodes are available" in done.stderr
     waited = [int(seconds[:-1]) for seconds in (folder / "pods" / "waited").read_text().split()]
     assert sum(waited) == 300
     (folder / "pods" / "waited").unlink()
-    (folder / "work").mkdir()
     write(folder / "statuses", NO_NODE, CREATING, NO_IMAGE, NO_IMAGE, CREATING, READY)
-    done = run("../in-pod", "echo", "hello", cwd=folder / "work", env=in_pod).expect(0, stderr="")
+    done = run("../../in-pod", "echo", "hello", cwd=folder / "ws" / "p", env=in_pod).expect(0, stderr="")
     assert done.out == b"hello\n"
 
 
-def test_a_pod_that_cannot_start_is_a_failed_agent(folder: Path) -> None:
-    (folder / "bin").mkdir()
+def test_a_pod_that_cannot_start_is_a_failed_agent(folder: Path, in_pod: dict[str, str]) -> None:
     script(folder / "bin" / "kubectl", "echo 'error: no cluster' >&2; exit 1")
-    (folder / "kept").write_text("x")
-    env = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "AE_POD_IMAGE": "agent:1"}
-    done = run("./in-pod", "true", cwd=folder, env=env)
-    assert done.code == 1 and "no cluster" in done.stderr and (folder / "kept").exists(), done
-    assert run("./in-pod", "true", cwd=folder, env={"PATH": env["PATH"]}).code == 2
+    kept = folder / "ws" / "p" / "kept"
+    kept.write_text("x")
+    done = run("../../in-pod", "true", cwd=kept.parent, env=in_pod)
+    assert done.code == 1 and "no cluster" in done.stderr and kept.exists(), done
+    assert run("../../in-pod", "true", cwd=kept.parent, env={"PATH": in_pod["PATH"]}).code == 2
+
+
+def test_only_a_workspace_is_replaced(folder: Path, in_pod: dict[str, str]) -> None:
+    """Without --workspace-dir, all agents would replace the files of the directory that the user is in."""
+    before = sorted(folder.iterdir())
+    done = run("ae-run", "prompts.jsonl", "-j", 2, "--simple", "./in-pod true {}", cwd=folder, env=in_pod).expect(1)
+    assert "is not a workspace" in done.stderr and "--workspace-dir" in done.stderr, done
+    assert sorted(folder.iterdir()) == before and not (folder / "pods" / "calls").exists()
+
+
+def test_in_pod_ends_when_the_agent_ends(folder: Path, in_pod: dict[str, str]) -> None:
+    """An agent that speaks ACP has its stdin open all the time; one that crashed must not be waited for."""
+    agent = ["../../in-pod", "sh", "-c", "read line; echo got $line; exit 3"]
+    with subprocess.Popen(
+        [str(folder / "in-pod"), *agent[1:]],
+        cwd=folder / "ws" / "p",
+        env={**os.environ, **in_pod},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin and process.stdout
+        process.stdin.write(b"hello\n")
+        process.stdin.flush()
+        try:
+            assert process.wait(timeout=30) == 3 and process.stdout.read() == b"got hello\n"
+        finally:
+            process.stdin.close()
+
+
+def test_a_workspace_that_is_hard_to_bring_back(folder: Path, in_pod: dict[str, str]) -> None:
+    """Files that were written meanwhile or that nobody may read, and what must not leave the pod."""
+    tar = shutil.which("tar")
+    script(folder / "bin" / "tar", f'{tar} "$@" || exit; case "$POD $1" in /*-cf) exit 1; esac')  # a file changed
+    agent = (
+        "mkdir -p module/deep; echo x > module/deep/file; chmod 0555 module/deep module; echo y > locked; "
+        "chmod 0 locked; mkfifo fifo; cp /bin/true program; chmod 4755 program; ln -s /etc/hostname link"
+    )
+    here = folder / "ws" / "p"
+    for _turn in range(2):
+        run("../../in-pod", "sh", "-c", f"rm -rf fifo link; {agent}", cwd=here, env=in_pod).expect(0, stderr="")
+        assert (here / "module" / "deep" / "file").read_text() == "x\n" and (here / "locked").read_text() == "y\n"
+        assert not (here / "fifo").exists() and (here / "link").is_symlink()
+        assert (here / "module").stat().st_mode & 0o700 == 0o700, "the next turn, or the user, can remove it"
+        assert (here / "program").stat().st_mode & 0o7777 == 0o755
+
+
+def test_a_workspace_that_does_not_come_back(folder: Path, in_pod: dict[str, str]) -> None:
+    here = folder / "ws" / "p"
+    (here / "kept").write_text("x")
+    done = run(
+        "../../in-pod", "sh", "-c", 'echo new > kept; rm "$POD/work/kept"; rmdir "$POD/work"', cwd=here, env=in_pod
+    )
+    assert done.code == 1 and "in-pod: the workspace could not be brought back" in done.stderr, done
+    assert (here / "kept").read_text() == "x" and not list((folder / "pods").glob("ae-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_deletes_the_pod(number: signal.Signals, folder: Path, in_pod: dict[str, str]) -> None:
+    here = folder / "ws" / "p"
+    process = start("../../in-pod", "sh", "-c", "touch started; exec sleep 1000", cwd=here, env=in_pod)
+    until(lambda: list((folder / "pods").glob("ae-*/work/started")), "the agent runs", within=30)
+    os.killpg(process.pid, number)
+    process.communicate(timeout=30)
+    assert process.returncode == 128 + number and not list((folder / "pods").glob("ae-*"))
 
 
 @pytest.mark.parametrize(
     ("variables", "says"),
     [({}, "KEY: is named in AE_POD_ENV, but is not set"), ({"KEY": "a\n\nb"}, "in-pod: KEY has several lines")],
 )
-def test_a_variable_that_cannot_be_passed_on(variables: dict[str, str], says: str, folder: Path) -> None:
+def test_a_variable_that_cannot_be_passed_on(
+    variables: dict[str, str], says: str, folder: Path, in_pod: dict[str, str]
+) -> None:
     """No pod is started: a second line would be taken for another variable, or for the agent's stdin."""
-    (folder / "bin").mkdir()
-    script(folder / "bin" / "kubectl", "touch called")
-    env = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "AE_POD_IMAGE": "agent:1", "AE_POD_ENV": "KEY"}
-    done = run("./in-pod", "true", cwd=folder, env={**env, **variables})
-    assert done.code == 2 and says in done.stderr and not (folder / "called").exists(), done
+    env = {**in_pod, "AE_POD_ENV": "KEY", **variables}
+    done = run("../../in-pod", "true", cwd=folder / "ws" / "p", env=env)
+    assert done.code == 2 and says in done.stderr and not (folder / "pods" / "calls").exists(), done

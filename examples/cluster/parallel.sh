@@ -4,6 +4,7 @@
 # Several machines that share this directory (NFS): PARALLEL='--sshlogin host1,host2 --workdir .' ./parallel.sh …
 # If they do not share it, have parallel copy:
 #   PARALLEL='--sshlogin host1,host2 --workdir ... --transferfile prompts.jsonl --return shards/SHARD.jsonl --cleanup'
+#   and one more --transferfile for each grader and each other file that the command names
 set -u
 mkdir -p shards
 # -I SHARD: {} is left to --simple, where it stands for the prompt.
