@@ -36,7 +36,10 @@ class Slot(Protocol):
 
 
 class Slots:
-    """Hands out places; `open_slot` opens a slot on a node that is not among those given."""
+    """Hands out places; `open_slot` opens a slot on a node that is not among those given.
+
+    `all_nodes` returns the ids of all nodes that could have one: those of slots are known only once they have started.
+    """
 
     def __init__(
         self,
@@ -46,10 +49,11 @@ class Slots:
         console: Console,
         records: int | None = None,
         patience: float = PATIENCE,
+        all_nodes: Callable[[], set[str]] = set,
     ) -> None:
         self._open_slot, self.count, self.window, self._console = open_slot, count, window, console
         self.records = records or count * window  # at a time
-        self._patience = patience
+        self._patience, self._all_nodes = patience, all_nodes
         self._ready: queue.SimpleQueue[tuple[Slot, Future[Any] | None]] = queue.SimpleQueue()  # and how it started
         self._lock = threading.Lock()  # of what follows
         self._alive: dict[Slot, Node | None] = {}
@@ -168,11 +172,13 @@ class Slots:
     def exclude(self, node: Node, reason: str) -> None:
         """Opens the slots of a node elsewhere and reports it, once; UserError if there is no other node."""
         name = self.name_of(node)
-        others = self.nodes() - {node.id}
+        others = self.nodes() | self._all_nodes()
         with self._lock:
             if node.id in self._excluded:
                 return
             self._excluded[node.id] = reason
+            others -= self._excluded.keys()
+            self._has_started = bool(others & {at.id for at in self._alive.values() if at is not None})
             left = [slot for slot, at in self._alive.items() if at is not None and at.id == node.id]
         if not others:
             raise UserError(f"{name}: {reason}; no other node is left")

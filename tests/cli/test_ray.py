@@ -42,6 +42,15 @@ PROMPTS = [{"id": f"p{number}", "input": f"question {number}", "hint": "question
     [
         ([], "give a filter after --"),
         (["--", "ae-run", "-o", "x"], "-o after -- would act on the nodes: put it before --"),
+        (["--", "ae-run", "-ox"], "-o after -- would act on the nodes: put it before --"),
+        (["--", "ae-run", "-j2"], "-j after -- would act on the nodes: put it before --"),
+        (["--", "ae-grade", "results.jsonl", "-g", "x"], "ae-grade gets its records from ae-ray"),
+        (["--", "ae-grade", "--labels", "x"], "--labels would be counted on each node"),
+        (
+            ["--", "ae-grade", "--max-failures", "3"],
+            "These have it: ae-capture, ae-run, ae-trials (try 'ae-grade --help')",
+        ),
+        (["-o", "x", "--resume", "--", "ae-extract"], "--resume is for tools that run agents and for ae-grade"),
         (["--", "ae-run", "--shard=1/2"], "ae-ray distributes the records itself"),
         (
             ["--", "ae-run", "prompts.jsonl", "--shell", "true"],
@@ -182,6 +191,14 @@ def test_a_node_without_the_agent_gets_no_more(agent: tuple[str, str], tmp_path:
     assert len(done.messages) == 1 and "b: gets no more records: " in done.stderr and "myagent" in done.stderr, done
 
 
+def test_a_record_that_fails_everywhere_is_tried_twice_at_most_five_times_a_node(tmp_path: Path) -> None:
+    """Agents cost money: once another node has failed in the same way five times, a node is no longer doubted."""
+    write(tmp_path / "prompts.jsonl", *({"id": str(number), "input": "x"} for number in range(40)))
+    agent = ("--keep-going", "--shell", f"echo x >> {tmp_path}/paid; exit 3")
+    done = simulated("a,b", "prompts.jsonl", "-j", 2, "--", "ae-run", *agent, cwd=tmp_path).expect(0)
+    assert len(done.records) == 40 and 40 + 5 <= paid(tmp_path) <= 40 + 2 * (5 + 1), done
+
+
 def test_nodes_without_the_agent_are_an_error(tmp_path: Path) -> None:
     write(tmp_path / "prompts.jsonl", *PROMPTS)
     done = simulated("a,b", "prompts.jsonl", "--", "ae-run", "--simple", "no-such-agent {}", cwd=tmp_path).expect(2)
@@ -252,6 +269,14 @@ def test_workspaces_come_home(tmp_path: Path) -> None:
     refused("a,b", *again, "--shell", agent, cwd=tmp_path, says="home: is not empty")
     without = ("prompts.jsonl", "--bring-workspaces", "new", "--", "ae-run", "--shell", "true")
     refused("a", *without, cwd=tmp_path, says="--bring-workspaces needs --workspace-dir")
+
+
+def test_only_workspaces_that_are_kept_come_home(tmp_path: Path) -> None:
+    write(tmp_path / "prompts.jsonl", *PROMPTS[:3])
+    agent = ("--workspace-dir", "ws", "--keep-workspaces", "failed", "--shell", 'case "$PROMPT" in *1) exit 3; esac')
+    args = ("prompts.jsonl", "--bring-workspaces", "home", "--", "ae-run", *agent)
+    done = simulated("a", *args, cwd=tmp_path).expect(0)
+    assert [path.name for path in (tmp_path / "home").glob("prompt-*")] == ["prompt-p1"], done
 
 
 def test_filters_answer_in_batches(tmp_path: Path) -> None:
