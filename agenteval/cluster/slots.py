@@ -57,6 +57,7 @@ class Slots:
         self._ready: queue.SimpleQueue[tuple[Slot, Future[Any] | None]] = queue.SimpleQueue()  # and how it started
         self._lock = threading.Lock()  # of what follows
         self._alive: dict[Slot, Node | None] = {}
+        self._places: dict[Slot, Node] = {}  # of those that have started, also if they are gone: an answer may come
         self._excluded: dict[str, str] = {}  # id of the node → why
         self._failed_starts = 0
         self._has_started = self._stopped = False
@@ -136,13 +137,14 @@ class Slots:
             self.close(slot)
             raise
         with self._lock:
-            self._alive[slot] = node
+            self._alive[slot] = self._places[slot] = node
         return slot
 
     def close(self, slot: Slot) -> None:
         """Ends a slot, and before it what its worker runs."""
         with self._lock:
             self._alive.pop(slot, None)
+            self._places.pop(slot, None)
         with suppress(Exception):  # it is dead already
             slot.call("finish").result(ENDING)
         slot.kill()
@@ -155,13 +157,13 @@ class Slots:
     # --- nodes ---
 
     def node_of(self, slot: Slot) -> Node:
-        """Returns where a slot is."""
-        return self._alive.get(slot) or Node("", "")
+        """Returns where a slot is, or was."""
+        return self._places[slot]
 
     def nodes(self) -> set[str]:
-        """Returns the nodes that have slots."""
+        """Returns the nodes that have slots, also if these have had no record yet."""
         with self._lock:
-            return {node.id for node in self._alive.values() if node is not None}
+            return {self._places[slot].id for slot in self._alive if slot in self._places}
 
     def name_of(self, node: Node) -> str:
         """Returns what to call a node: its host or, if several are on one, with the start of its id."""
@@ -199,7 +201,14 @@ class Slots:
 
     def _start_slot(self) -> None:
         slot = self._open(set(self._excluded))
-        slot.prepare().add_done_callback(lambda done: self._ready.put((slot, done)))
+
+        def started(start: Future[Any]) -> None:
+            if start.exception() is None:
+                with self._lock:
+                    self._places[slot] = start.result()
+            self._ready.put((slot, start))
+
+        slot.prepare().add_done_callback(started)
 
     def _next_ready(self) -> tuple[Slot, Future[Any] | None]:
         """Returns the next slot that is ready; reports once that there is none before a worker has started."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import select
 import signal
 import sys
 import tempfile
@@ -182,12 +183,22 @@ def test_what_concerns_the_whole_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("agent", [AGENT, ("--simple", "myagent {}")], ids=["fails", "cannot start"])
 def test_a_node_without_the_agent_gets_no_more(agent: tuple[str, str], tmp_path: Path) -> None:
     """Its records go elsewhere, and that is reported once."""
-    write(tmp_path / "prompts.jsonl", *({"id": str(number), "input": "x"} for number in range(40)))
-    env = program(tmp_path, "echo fine")
-    done = simulated("a,b:/usr/bin:/bin", "prompts.jsonl", "-j", 4, "--", "ae-run", *agent, cwd=tmp_path, env=env)
-    done.expect(0)
-    assert [record["rawLines"] for record in done.records] == [["fine"]] * 40, done
-    assert {record["metadata"]["node"] for record in done.records} == {"a"}
+    env = {**program(tmp_path, "echo fine"), "PYTHONPATH": str(BIN.parent)}
+    python = [sys.executable, "-m", "tests.support.simulated_cluster", "a,b:/usr/bin:/bin"]
+    found: list[Record] = []
+    with Running(*python, "-j", 4, "--", "ae-run", *agent, cwd=tmp_path, env=env) as running:
+
+        def one_more() -> bool:
+            running.feed({"id": str(len(found)), "input": "x"})
+            found.append(running.record(SLOW))
+            return bool(select.select([running.stderr], [], [], 0)[0])
+
+        until(one_more, "a message", SLOW)
+        for _ in range(20):
+            one_more()
+        done = running.end(SLOW).expect(0)
+    assert all(record["rawLines"] == ["fine"] for record in found), (found, done)
+    assert {record["metadata"]["node"] for record in found} == {"a"}
     assert len(done.messages) == 1 and "b: gets no more records: " in done.stderr and "myagent" in done.stderr, done
 
 
@@ -361,6 +372,29 @@ def test_a_cluster_without_room_is_mentioned_once(capfd: pytest.CaptureFixture[s
     threading.Timer(0.5, start.set_result, [Node("n", "n")]).start()
     assert isinstance(slots.take(), LateSlot)
     assert capfd.readouterr().err.count("no worker has started after 0.05 s: the cluster has no room") == 1
+
+
+def test_a_worker_that_is_gone_still_has_a_node(capfd: pytest.CaptureFixture[str]) -> None:
+    """Two workers of a node find at the same time that nothing works there: it is left out once, and by its name."""
+    nodes = iter(["bad", "bad", "good", "good"])
+
+    class ReadySlot:
+        def prepare(self) -> Future[Any]:
+            ready: Future[Any] = Future()
+            ready.set_result(Node(name := next(nodes), name))
+            return ready
+
+        def call(self, _method: str, *_arguments: Any) -> Future[Any]:
+            raise AssertionError
+
+        def kill(self) -> None:
+            pass
+
+    slots = Slots(lambda _excluded: ReadySlot(), 2, 1, Console("ae-ray", progress=False), all_nodes=lambda: {"good"})
+    slots.start()
+    for slot in (slots.take(), slots.take()):
+        slots.exclude(slots.node_of(slot), "no")
+    assert capfd.readouterr().err == "ae-ray: bad: gets no more records: no\n"
 
 
 def test_no_worker_is_opened_after_the_end() -> None:
