@@ -575,9 +575,13 @@ class PromptRun:
 
     def remove_workspace(self, prompt: Record, trial: int | None = None, *, failed: bool) -> None:
         """Removes the workspace of a prompt that is done, unless it is to be kept."""
-        keep = self.settings.keep_workspaces
-        if self.workspaces is not None and (keep == "none" or (keep == "failed" and not failed)):
+        if self.workspaces is not None and not self.keeps_workspace(failed=failed):
             self.workspaces.remove(prompt["id"], trial)
+
+    def keeps_workspace(self, *, failed: bool) -> bool:
+        """Returns whether the workspace of a prompt that is done is to be kept."""
+        keep = self.settings.keep_workspaces
+        return not (keep == "none" or (keep == "failed" and not failed))
 
     # --- what is done: kept until it is written, then reported ---
 

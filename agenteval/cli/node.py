@@ -20,7 +20,7 @@ from agenteval.agents.run import PromptRun
 from agenteval.agents.run_settings import RunSettings
 from agenteval.cli.graded_runs import inline_graders
 from agenteval.cli.tool import Tool, tool
-from agenteval.cli.tools import capture, run, trials
+from agenteval.cli.tools import capture, extract, grade, run, trials, validate_refs
 from agenteval.cluster.worker import PACK_VARIABLE, RUNS_VARIABLE
 from agenteval.errors import WorkspaceError
 from agenteval.grading.verdict import passed
@@ -29,7 +29,14 @@ from agenteval.streams.source import Source
 from agenteval.streams.spool import file_with
 from agenteval.wire.records import RUN_ID_VARIABLE, Record
 
-TOOLS: dict[str, Tool] = {"ae-run": run.main, "ae-capture": capture.main, "ae-trials": trials.main}
+TOOLS: dict[str, Tool] = {
+    "ae-run": run.main,
+    "ae-capture": capture.main,
+    "ae-trials": trials.main,
+    "ae-extract": extract.main,
+    "ae-grade": grade.main,
+    "ae-validate-refs": validate_refs.main,
+}
 # Options for the run as a whole, as if they were not given.
 OF_THE_RUN: dict[str, Any] = {
     "rate": None,
@@ -56,7 +63,7 @@ OF_THE_RUN: dict[str, Any] = {
 
 
 def parse(words: Sequence[str]) -> dict[str, Any]:
-    """Returns the parameters of a command that runs agents; raises UserError if they are invalid."""
+    """Returns the parameters of a tool's command line; raises UserError if they are invalid."""
     command = TOOLS[words[0]]
     context = command.make_context(words[0], list(words[1:]))
     return context.params
@@ -100,12 +107,18 @@ class Requests:
             record = self.run.grade(result if trial is None else {**result, "trialNum": trial})
         if record is None or self.run.processes.stopping:
             return []
-        packed = self._pack(record) if self.pack and self.run.workspaces is not None else {}
-        if self.run.workspaces is not None and "packed" in packed:
-            self.run.workspaces.remove(prompt["id"], trial)
         failed = bool(record.get("errors")) or not (self.run.graders is None or passed(record))
         self.run.remove_workspace(prompt, trial, failed=failed)
-        return [{"key": key, "record": record, **packed}]
+        return [{"key": key, "record": record, **self._packed(prompt, trial, record, failed)}]
+
+    def _packed(self, prompt: Record, trial: int | None, record: Record, failed: bool) -> Record:
+        """Packs a workspace that is kept, to be brought home, and removes it here; returns what the answer gets."""
+        if not self.pack or self.run.workspaces is None or not self.run.keeps_workspace(failed=failed):
+            return {}
+        packed = self._pack(record)
+        if "packed" in packed:
+            self.run.workspaces.remove(prompt["id"], trial)
+        return packed
 
     def _pack(self, record: Record) -> Record:
         """Packs the workspace into a file; returns its name, or the error."""

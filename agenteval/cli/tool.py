@@ -76,7 +76,8 @@ class Tool(click.Command):
         except click.exceptions.Exit as request:
             return request.exit_code
         except click.NoSuchOption as error:
-            say(f"{_unknown_option(self, error.option_name, args)} (try '{name} --help')")
+            asked = _asked(self, error)
+            say(f"{_unknown_option(asked, error.option_name, args)} (try '{asked.name} --help')")
             return USAGE
         except click.MissingParameter as error:
             option = error.param if isinstance(error.param, click.Option) else None
@@ -85,7 +86,7 @@ class Tool(click.Command):
             say(f"{missing}: {usage} ({name} --help shows how)")
             return USAGE
         except click.ClickException as error:
-            advice = f" (try '{name} --help')" if isinstance(error, click.UsageError) else ""
+            advice = f" (try '{_asked(self, error).name} --help')" if isinstance(error, click.UsageError) else ""
             say(f"{error.format_message()}{advice}")
             return USAGE
         except Stopped as stopped:
@@ -241,6 +242,12 @@ def _first_extra(message: str) -> str:
     """Returns the first unexpected word in Click's message; "" if the message is about something else."""
     found = re.search(r"unexpected extra arguments? [(]([^ )]*)", message)
     return found[1] if found else ""
+
+
+def _asked(tool: Tool, error: click.UsageError) -> Tool:
+    """Returns the tool whose options were wrong: of ae-ray, the one after the `--`."""
+    found = error.ctx.command if error.ctx else None
+    return found if isinstance(found, Tool) else tool
 
 
 def _unknown_option(tool: Tool, option: str, args: list[str]) -> str:

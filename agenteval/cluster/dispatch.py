@@ -19,9 +19,8 @@ from agenteval.cluster.worker import NOT_FOUND, Answers, FilterAnswer, describe_
 from agenteval.errors import FAILED, OK, USAGE, BadRecord, CannotGoOn, Stopped, UserError
 from agenteval.processes.pool import FLUSH_TIME, Pool, exit_at_once_on_signals, raise_on_signals
 from agenteval.streams.console import Console, Ending
-from agenteval.streams.digests import prompt_digest
 from agenteval.streams.jsonl import decode_record
-from agenteval.streams.output import Output, WrittenRecords
+from agenteval.streams.output import Output
 from agenteval.streams.source import Source, refuse
 from agenteval.wire.records import Record
 from agenteval.wire.validation import check
@@ -36,6 +35,10 @@ class Task(NamedTuple):
 
     id: str
     line: bytes
+
+
+class CannotRun(Exception):
+    """The filter cannot run on a node, for example because a grader is missing there."""
 
 
 class Dispatcher:
@@ -81,48 +84,54 @@ class Dispatcher:
         begun = time.monotonic()  # a slot that started late says nothing about the records
         try:
             for answers in self._answers(slot, batch):
-                self._slots.relay(answers.messages)
                 found |= answers.found
                 while following in found:
                     yield from self._settle(batch[following], found[following])
                     following += 1
             self._slots.give_back(slot)
+        except UserError:
+            raise
+        except CannotRun:
+            pass
         except Exception as error:
             death = reason_of(error)
             self._slots.replace(slot)
-        for number in range(following, len(batch)):  # a worker has died, or the filter on it
+        for number in range(following, len(batch)):  # a worker has died, or the filter on it, or it cannot run there
             yield from self._settle(batch[number], found.get(number), death)
         self._adapt(len(batch), time.monotonic() - begun)
 
-    @staticmethod
-    def _answers(slot: Slot, batch: Sequence[Task]) -> Iterator[Answers]:
-        """Yields the answers to a batch as they come."""
+    def _answers(self, slot: Slot, batch: Sequence[Task]) -> Iterator[Answers]:
+        """Yields the answers to a batch as they come; CannotRun if the node gets no more records."""
         answers: Answers = slot.call("send", batch).result()
-        left = len(batch) - len(answers.found)
-        yield answers
-        while left > 0:
-            answers = slot.call("collect").result()
-            left -= len(answers.found)
+        left = len(batch)
+        while True:
+            if any(one.code in (USAGE, NOT_FOUND) for one in answers.found.values()):
+                reason = next(reversed(answers.messages), "it printed nothing")
+                self._slots.exclude(self._slots.node_of(slot), f"the command cannot run: {reason}")
+                raise CannotRun
+            self._slots.relay(answers.messages)
             yield answers
+            left -= len(answers.found)
+            if left <= 0:
+                return
+            answers = slot.call("collect").result()
 
     def _settle(self, task: Task, answer: FilterAnswer | None, death: str = "") -> Iterator[tuple[str, bytes]]:
         """Yields the record; has other workers try it, one after the other, if that of its batch has died."""
-        tries = 1
+        tries = 0
         while True:
             if answer is not None and answer.line is not None:
                 yield task.id, answer.line
                 return
             if answer is not None:
-                if answer.code in (USAGE, NOT_FOUND):
-                    raise UserError("the command cannot run: see above")
                 if answer.refused:
                     tool, _, reason = answer.refused.partition(": ")
                     self._console.refuse(tool, reason)
                     return
                 death = f"the filter {describe_end(answer.code)}"
+            tries += bool(death)
             if tries > self._retries:
                 break
-            tries += 1
             answer, death = self._try_again(task)
         self.failed = True
         times = f"{tries} times" if tries > 1 else "once"
@@ -130,16 +139,18 @@ class Dispatcher:
         yield task.id, self._give_up(task, f"its worker died {times}, last: {death}")
 
     def _try_again(self, task: Task) -> tuple[FilterAnswer | None, str]:
-        """Has another worker try a single record; returns its answer, or why there is none."""
+        """Has another worker try a single record; returns its answer, or how it died; neither if it cannot run it."""
         slot = self._slots.take()
         try:
             answers = list(self._answers(slot, [task]))
+        except UserError:
+            raise
+        except CannotRun:
+            return None, ""
         except Exception as error:
             self._slots.replace(slot)
             return None, reason_of(error)
         self._slots.give_back(slot)
-        for one in answers:
-            self._slots.relay(one.messages)
         return next((found for one in answers for found in one.found.values()), None), ""
 
     def _adapt(self, size: int, seconds: float) -> None:
@@ -160,7 +171,7 @@ class Dispatcher:
 def work_through(
     dispatcher: Dispatcher, source: Source, target: Output, console: Console, wants: Callable[[Record], bool]
 ) -> int:
-    """Works through the input but for records that the filter would leave out.
+    """Works through the input but for records that the filter would leave out, or that are kept from an earlier run.
 
     On a signal or an error, kills every worker before that is reported.
     """
@@ -169,11 +180,11 @@ def work_through(
     target.begin()
     total = None  # of a stream
     if source.regular:
-        total = max(0, sum(map(len, source.lines())) - len(target.written.ids))
+        total = sum(map(len, source.lines()))
         source.rewind()
     console.begin(total, "records")
     try:
-        dispatcher.run(read_tasks(source, target.written, console, wants), None if target.path else target.fd)
+        dispatcher.run(read_tasks(source, console, wants), None if target.path else target.fd)
     except (Stopped, Exception) as reason:
         exit_at_once_on_signals()  # the cluster ends the workers of a driver that is gone
         dispatcher.stop()
@@ -189,10 +200,8 @@ def work_through(
     return FAILED if dispatcher.failed or console.refused else OK
 
 
-def read_tasks(
-    source: Source, written: WrittenRecords, console: Console, wants: Callable[[Record], bool]
-) -> Iterator[Task]:
-    """Yields the records that are not done, or were asked something else; an id that was there before is refused."""
+def read_tasks(source: Source, console: Console, wants: Callable[[Record], bool]) -> Iterator[Task]:
+    """Yields the records that are wanted; an id that was there before is refused."""
     seen: set[int] = set()
     for batch in source.lines():
         for at, line in batch:
@@ -201,12 +210,12 @@ def read_tasks(
                 record_id = check(record, Identified).id
                 if (mark := hash(record_id)) in seen:
                     raise BadRecord(f'duplicate id "{record_id}"')
+                seen.add(mark)
+                wanted = wants(record)
             except BadRecord as error:
                 refuse(source, at, line, error, console)
                 continue
-            seen.add(mark)
-            done = written.records.get(record_id)
-            if wants(record) and (done is None or done.prompt not in (None, prompt_digest(record))):
+            if wanted:
                 yield Task(record_id, line.strip())
 
 

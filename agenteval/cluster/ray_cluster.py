@@ -97,9 +97,9 @@ class RayCluster:
         """Returns the number of CPUs of all nodes."""
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
-    def nodes(self) -> int:
-        """Returns the number of nodes that can run something."""
-        return max(1, sum(bool(node["Alive"] and node["Resources"].get("CPU")) for node in self._ray.nodes()))
+    def nodes(self) -> set[str]:
+        """Returns the ids of the nodes that can run something."""
+        return {node["NodeID"] for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")}
 
     def open_slot(self, request: SlotRequest, window: int, excluded: Collection[str]) -> RaySlot:
         """Returns a worker on a node that has room for it, as soon as there is one; not on an excluded node."""

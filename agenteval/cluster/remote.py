@@ -58,6 +58,7 @@ class ClusterAgents:
         self._lock = threading.Lock()  # of what follows
         self._worked: set[str] = set()  # nodes on which an agent has not failed
         self._strikes: dict[str, Counter[str]] = {}  # of the others, by reason
+        self._agreed: Counter[str] = Counter()  # how often another node failed, too, so that the node is not at fault
         self._keys = 0
 
     def open(self, run_id: str) -> int:
@@ -152,12 +153,16 @@ class ClusterAgents:
     # --- nodes on which nothing works ---
 
     def _is_doubtful(self, node: Node) -> bool:
-        return node.id not in self._worked and bool(self._slots.nodes() - {node.id})
+        if node.id in self._worked or self._agreed[node.id] >= STRIKES:
+            return False
+        return bool(self._slots.nodes() - {node.id})
 
     def _second_opinion(self, prompt: Record, trial: int | None, first: NodeTry) -> NodeTry:
         """Has another node try a record that failed on one where nothing has worked so far; returns what counts."""
         second = self._try_alone(prompt, trial, avoid=first.node.id)
         if second.answer is None or second.errors:
+            with self._lock:
+                self._agreed[first.node.id] += second.errors == first.errors
             return first
         reason = "; ".join(first.errors)[:200]
         with self._lock:

@@ -36,7 +36,10 @@ class Slot(Protocol):
 
 
 class Slots:
-    """Hands out places; `open_slot` opens a slot on a node that is not among those given."""
+    """Hands out places; `open_slot` opens a slot on a node that is not among those given.
+
+    `all_nodes` returns the ids of all nodes that could have one: those of slots are known only once they have started.
+    """
 
     def __init__(
         self,
@@ -46,13 +49,15 @@ class Slots:
         console: Console,
         records: int | None = None,
         patience: float = PATIENCE,
+        all_nodes: Callable[[], set[str]] = set,
     ) -> None:
         self._open_slot, self.count, self.window, self._console = open_slot, count, window, console
         self.records = records or count * window  # at a time
-        self._patience = patience
+        self._patience, self._all_nodes = patience, all_nodes
         self._ready: queue.SimpleQueue[tuple[Slot, Future[Any] | None]] = queue.SimpleQueue()  # and how it started
         self._lock = threading.Lock()  # of what follows
         self._alive: dict[Slot, Node | None] = {}
+        self._places: dict[Slot, Node] = {}  # of those that have started, also if they are gone: an answer may come
         self._excluded: dict[str, str] = {}  # id of the node → why
         self._failed_starts = 0
         self._has_started = self._stopped = False
@@ -132,13 +137,14 @@ class Slots:
             self.close(slot)
             raise
         with self._lock:
-            self._alive[slot] = node
+            self._alive[slot] = self._places[slot] = node
         return slot
 
     def close(self, slot: Slot) -> None:
         """Ends a slot, and before it what its worker runs."""
         with self._lock:
             self._alive.pop(slot, None)
+            self._places.pop(slot, None)
         with suppress(Exception):  # it is dead already
             slot.call("finish").result(ENDING)
         slot.kill()
@@ -151,13 +157,13 @@ class Slots:
     # --- nodes ---
 
     def node_of(self, slot: Slot) -> Node:
-        """Returns where a slot is."""
-        return self._alive.get(slot) or Node("", "")
+        """Returns where a slot is, or was."""
+        return self._places[slot]
 
     def nodes(self) -> set[str]:
-        """Returns the nodes that have slots."""
+        """Returns the nodes that have slots, also if these have had no record yet."""
         with self._lock:
-            return {node.id for node in self._alive.values() if node is not None}
+            return {self._places[slot].id for slot in self._alive if slot in self._places}
 
     def name_of(self, node: Node) -> str:
         """Returns what to call a node: its host or, if several are on one, with the start of its id."""
@@ -168,11 +174,13 @@ class Slots:
     def exclude(self, node: Node, reason: str) -> None:
         """Opens the slots of a node elsewhere and reports it, once; UserError if there is no other node."""
         name = self.name_of(node)
-        others = self.nodes() - {node.id}
+        others = self.nodes() | self._all_nodes()
         with self._lock:
             if node.id in self._excluded:
                 return
             self._excluded[node.id] = reason
+            others -= self._excluded.keys()
+            self._has_started = bool(others & {at.id for at in self._alive.values() if at is not None})
             left = [slot for slot, at in self._alive.items() if at is not None and at.id == node.id]
         if not others:
             raise UserError(f"{name}: {reason}; no other node is left")
@@ -193,7 +201,14 @@ class Slots:
 
     def _start_slot(self) -> None:
         slot = self._open(set(self._excluded))
-        slot.prepare().add_done_callback(lambda done: self._ready.put((slot, done)))
+
+        def started(start: Future[Any]) -> None:
+            if start.exception() is None:
+                with self._lock:
+                    self._places[slot] = start.result()
+            self._ready.put((slot, start))
+
+        slot.prepare().add_done_callback(started)
 
     def _next_ready(self) -> tuple[Slot, Future[Any] | None]:
         """Returns the next slot that is ready; reports once that there is none before a worker has started."""

@@ -62,10 +62,11 @@ class GradedRecords:
     def undone(self, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
         """Yields the records that must be graded."""
         for batch in batches:
-            if left := [record for record in batch if not self._stays(record)]:
+            if left := [record for record in batch if not self.keeps(record)]:
                 yield left
 
-    def _stays(self, record: Record) -> bool:
+    def keeps(self, record: Record) -> bool:
+        """Returns whether the next record of the input stays as it was graded."""
         written = self._left.get(record["id"], [])
         self._seen.add(record["id"])
         earlier = (record.get("metadata") or {}).get("graderDigests") if self.merges else None

@@ -70,7 +70,7 @@ class GraderSet:
         self.processes, self.report, self.redact = processes, report, redact
         self.all_stream = all(spec.streams for spec in specs)
         self.all_hosted = all(spec.hosted for spec in specs)
-        self.keep_each = len(specs) > 1 or specs[0].named or specs[0].informational
+        self.keep_each = keeps_each(specs)
         self.counting = {spec.name: spec.counting for spec in specs}
         self.grade_failed = grade_failed
         self.erred = False  # whether a grader could not grade some record
@@ -167,6 +167,11 @@ class GraderSet:
         """Lets the graders exit after the last record."""
         for grader in self.graders:
             grader.finish()
+
+
+def keeps_each(specs: list[GraderSpec]) -> bool:
+    """Returns whether the verdict of each grader is kept in `scores`, beside those of other graders before."""
+    return len(specs) > 1 or specs[0].named or specs[0].informational
 
 
 def _name_of(record: Record) -> str:

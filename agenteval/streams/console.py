@@ -16,7 +16,7 @@ BAR_WIDTH = 24
 LEAST_BAR = 8  # columns; a shorter bar shows nothing
 FAULT_LENGTH = 300  # characters that are kept of an error's own message
 REFUSED_SHOWN = 10  # refused lines that are reported one by one
-REFUSALS_VARIABLE = "_AE_REFUSALS"  # set where another process reads and counts them
+REFUSALS_VARIABLE = "_AE_REFUSALS"  # set where another process, ae-ray, reads and counts them
 REDRAW = 0.1  # seconds between two drawings of the bar
 ERASE = "\r\x1b[K"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import select
 import signal
 import sys
 import tempfile
@@ -42,6 +43,15 @@ PROMPTS = [{"id": f"p{number}", "input": f"question {number}", "hint": "question
     [
         ([], "give a tool after --"),
         (["--", "ae-run", "-o", "x"], "-o after -- would act on the nodes: put it before --"),
+        (["--", "ae-run", "-ox"], "-o after -- would act on the nodes: put it before --"),
+        (["--", "ae-run", "-j2"], "-j after -- would act on the nodes: put it before --"),
+        (["--", "ae-grade", "results.jsonl", "-g", "x"], "ae-grade gets its records from ae-ray"),
+        (["--", "ae-grade", "--labels", "x"], "--labels would be counted on each node"),
+        (
+            ["--", "ae-grade", "--max-failures", "3"],
+            "These have it: ae-capture, ae-run, ae-trials (try 'ae-grade --help')",
+        ),
+        (["-o", "x", "--resume", "--", "ae-extract"], "--resume is for tools that run agents and for ae-grade"),
         (["--", "ae-run", "--shard=1/2"], "ae-ray distributes the records itself"),
         (
             ["--", "ae-run", "prompts.jsonl", "--shell", "true"],
@@ -173,13 +183,31 @@ def test_what_concerns_the_whole_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("agent", [AGENT, ("--simple", "myagent {}")], ids=["fails", "cannot start"])
 def test_a_node_without_the_agent_gets_no_more(agent: tuple[str, str], tmp_path: Path) -> None:
     """Its records go elsewhere, and that is reported once."""
-    write(tmp_path / "prompts.jsonl", *({"id": str(number), "input": "x"} for number in range(40)))
-    env = program(tmp_path, "echo fine")
-    done = simulated("a,b:/usr/bin:/bin", "prompts.jsonl", "-j", 4, "--", "ae-run", *agent, cwd=tmp_path, env=env)
-    done.expect(0)
-    assert [record["rawLines"] for record in done.records] == [["fine"]] * 40, done
-    assert {record["metadata"]["node"] for record in done.records} == {"a"}
+    env = {**program(tmp_path, "echo fine"), "PYTHONPATH": str(BIN.parent)}
+    python = [sys.executable, "-m", "tests.support.simulated_cluster", "a,b:/usr/bin:/bin"]
+    found: list[Record] = []
+    with Running(*python, "-j", 4, "--", "ae-run", *agent, cwd=tmp_path, env=env) as running:
+
+        def one_more() -> bool:
+            running.feed({"id": str(len(found)), "input": "x"})
+            found.append(running.record(SLOW))
+            return bool(select.select([running.stderr], [], [], 0)[0])
+
+        until(one_more, "a message", SLOW)
+        for _ in range(20):
+            one_more()
+        done = running.end(SLOW).expect(0)
+    assert all(record["rawLines"] == ["fine"] for record in found), (found, done)
+    assert {record["metadata"]["node"] for record in found} == {"a"}
     assert len(done.messages) == 1 and "b: gets no more records: " in done.stderr and "myagent" in done.stderr, done
+
+
+def test_a_record_that_fails_everywhere_is_tried_twice_at_most_five_times_a_node(tmp_path: Path) -> None:
+    """Agents cost money: once another node has failed in the same way five times, a node is no longer doubted."""
+    write(tmp_path / "prompts.jsonl", *({"id": str(number), "input": "x"} for number in range(40)))
+    agent = ("--keep-going", "--shell", f"echo x >> {tmp_path}/paid; exit 3")
+    done = simulated("a,b", "prompts.jsonl", "-j", 2, "--", "ae-run", *agent, cwd=tmp_path).expect(0)
+    assert len(done.records) == 40 and 40 + 5 <= paid(tmp_path) <= 40 + 2 * (5 + 1), done
 
 
 def test_nodes_without_the_agent_are_an_error(tmp_path: Path) -> None:
@@ -252,6 +280,14 @@ def test_workspaces_come_home(tmp_path: Path) -> None:
     refused("a,b", *again, "--shell", agent, cwd=tmp_path, says="home: is not empty")
     without = ("prompts.jsonl", "--bring-workspaces", "new", "--", "ae-run", "--shell", "true")
     refused("a", *without, cwd=tmp_path, says="--bring-workspaces needs --workspace-dir")
+
+
+def test_only_workspaces_that_are_kept_come_home(tmp_path: Path) -> None:
+    write(tmp_path / "prompts.jsonl", *PROMPTS[:3])
+    agent = ("--workspace-dir", "ws", "--keep-workspaces", "failed", "--shell", 'case "$PROMPT" in *1) exit 3; esac')
+    args = ("prompts.jsonl", "--bring-workspaces", "home", "--", "ae-run", *agent)
+    done = simulated("a", *args, cwd=tmp_path).expect(0)
+    assert [path.name for path in (tmp_path / "home").glob("prompt-*")] == ["prompt-p1"], done
 
 
 def test_filters_answer_in_batches(tmp_path: Path) -> None:
@@ -336,6 +372,29 @@ def test_a_cluster_without_room_is_mentioned_once(capfd: pytest.CaptureFixture[s
     threading.Timer(0.5, start.set_result, [Node("n", "n")]).start()
     assert isinstance(slots.take(), LateSlot)
     assert capfd.readouterr().err.count("no worker has started after 0.05 s; the cluster has no room") == 1
+
+
+def test_a_worker_that_is_gone_still_has_a_node(capfd: pytest.CaptureFixture[str]) -> None:
+    """Two workers of a node find at the same time that nothing works there: it is left out once, and by its name."""
+    nodes = iter(["bad", "bad", "good", "good"])
+
+    class ReadySlot:
+        def prepare(self) -> Future[Any]:
+            ready: Future[Any] = Future()
+            ready.set_result(Node(name := next(nodes), name))
+            return ready
+
+        def call(self, _method: str, *_arguments: Any) -> Future[Any]:
+            raise AssertionError
+
+        def kill(self) -> None:
+            pass
+
+    slots = Slots(lambda _excluded: ReadySlot(), 2, 1, Console("ae-ray", progress=False), all_nodes=lambda: {"good"})
+    slots.start()
+    for slot in (slots.take(), slots.take()):
+        slots.exclude(slots.node_of(slot), "no")
+    assert capfd.readouterr().err == "ae-ray: bad: gets no more records: no\n"
 
 
 def test_no_worker_is_opened_after_the_end() -> None:

@@ -238,3 +238,58 @@ def test_nothing_of_a_run_is_left(tmp_path: Path) -> None:
         assert done.code == 0 and lines(tmp_path / "out.jsonl") in (1, len(PROMPTS)), done
         assert "raylet" not in done.stderr, done
         until(lambda: list((tmp_path / "tmp").iterdir()) == [], what="removal of the temporary files")
+
+
+# --- filters ------------------------------------------------------------------------------------
+
+RESULTS: list[Record] = [{**prompt, "hint": "question", "output": "a question"} for prompt in PROMPTS[:FEW]]
+
+
+def test_grades_are_resumed_as_ae_grade_does_it(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    """Same words and same file: another grader, another answer, and a record whose worker died are graded again."""
+    script(
+        tmp_path / "grader.sh", f"grep -q p3 && ! test -e {tmp_path}/mended && kill -9 $PPID; echo '{{\"pass\":true}}'"
+    )
+    write(tmp_path / "results.jsonl", *RESULTS)
+    where = ("results.jsonl", "--address", two_nodes.address, "-j", 2, "-o", "out.jsonl", "--resume")
+
+    def go_on(*grader: object) -> Done:
+        return run("ae-ray", *where, "--", "ae-grade", *grader, cwd=tmp_path, timeout=SLOW)
+
+    assert "p3: given up, because its worker died 3 times" in go_on("-g", "./grader.sh").expect(1).stderr
+    assert [one["id"] for one in read(tmp_path / "out.jsonl") if "errors" in one] == ["p3"]
+    (tmp_path / "mended").touch()
+    go_on("-g", "./grader.sh").expect(0, stderr="ae-ray: out.jsonl: 7 kept, 1 changed and graded again\n")
+    go_on("-g", "./grader.sh").expect(0, stderr="ae-ray: out.jsonl: 8 kept, nothing to do\n")
+    go_on("-g", "ae-grader-hint").expect(0, stderr="ae-ray: out.jsonl: 8 graded again\n")
+    write(tmp_path / "results.jsonl", {**RESULTS[0], "output": "none"}, *RESULTS[1:])
+    again = go_on("-g", "ae-grader-hint").expect(0, stderr="ae-ray: out.jsonl: 7 kept, 1 changed and graded again\n")
+    expected = run("ae-grade", "results.jsonl", "-g", "ae-grader-hint", cwd=tmp_path).expect(0)
+    assert (tmp_path / "out.jsonl").read_bytes() == expected.out, again
+
+
+def test_references_are_counted_over_all_nodes(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    prompts = [{**one, "reference": one["input"] if number % 3 else "none"} for number, one in enumerate(RESULTS)]
+    for records in ([*prompts, PROMPTS[FEW]], [{"id": "p0", "input": "q"}]):
+        write(tmp_path / "prompts.jsonl", *records)
+        expected = run("ae-validate-refs", "prompts.jsonl", "-g", "ae-grader-hint", cwd=tmp_path).expect(1)
+        args = ("prompts.jsonl", "--address", two_nodes.address, "-j", 4, "--keep-order", "--", "ae-validate-refs")
+        done = run("ae-ray", *args, "-g", "ae-grader-hint", cwd=tmp_path, timeout=SLOW).expect(1)
+        assert done.stderr == expected.stderr.replace("ae-validate-refs: ", "ae-ray: ") and done.stderr, done
+
+
+def test_a_node_without_the_grader_gets_no_more_records(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    """Its records go elsewhere, although no other worker may have started yet; without any such node it is an error."""
+    script(two_nodes.tools / "some-grader", "cat > /dev/null; sleep 0.2; echo '{\"pass\":true}'")
+    write(tmp_path / "results.jsonl", *({**prompt, "output": "x"} for prompt in PROMPTS))
+    node = two_nodes.cluster.add_node(num_cpus=2)
+    try:
+        args = ("results.jsonl", "--address", two_nodes.address, "-j", 6, "--keep-order", "--", "ae-grade", "-g")
+        done = run("ae-ray", *args, "some-grader", cwd=tmp_path, timeout=SLOW).expect(0)
+        without = run("ae-ray", *args, "no-such-grader", cwd=tmp_path, timeout=SLOW).expect(2)
+    finally:
+        two_nodes.cluster.remove_node(node)
+    assert done.ids == [prompt["id"] for prompt in PROMPTS] and all(one["score"]["pass"] for one in done.records), done
+    says = r"ae-ray: \S+: gets no more records: the command cannot run: ae-grade: -g some-grader: .*\n"
+    assert re.fullmatch(says, done.stderr), done
+    assert "no-such-grader" in without.messages[-1] and without.stderr.endswith("no other node is left\n"), without

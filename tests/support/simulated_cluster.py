@@ -74,8 +74,8 @@ class SimulatedCluster:
     def cpus(self) -> int:
         return 2 * len(NODES)
 
-    def nodes(self) -> int:
-        return len(NODES)
+    def nodes(self) -> set[str]:
+        return {node.partition(":")[0].removesuffix("!") for node in NODES}
 
     def open_slot(self, _request: object, window: int, excluded: Collection[str]) -> SimulatedSlot:
         usable = [node for node in NODES if node.partition(":")[0].removesuffix("!") not in excluded]

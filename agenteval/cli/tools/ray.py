@@ -2,15 +2,17 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 import click
 
+from agenteval.agents.resume import refuse_another_kind
 from agenteval.agents.run_settings import RunSettings
 from agenteval.cli.agent_runs import run_prompts
 from agenteval.cli.graded_runs import capture_prompts, run_trials
-from agenteval.cli.node import parse
+from agenteval.cli.node import TOOLS, parse
 from agenteval.cli.options import (
     Parsed,
     append_options,
@@ -22,18 +24,23 @@ from agenteval.cli.options import (
     progress_option,
 )
 from agenteval.cli.tool import tool
-from agenteval.cluster.dispatch import Dispatcher, failed_record, work_through
+from agenteval.cluster.dispatch import Dispatcher, Task, failed_record, work_through
 from agenteval.cluster.ray_cluster import RayCluster, SlotRequest
 from agenteval.cluster.remote import ClusterAgents
 from agenteval.cluster.slots import Slots
 from agenteval.cluster.worker import PACK_VARIABLE, RUNS_VARIABLE, NodeWorker, Worker
-from agenteval.errors import UserError
-from agenteval.grading.references import has_reference, not_validated
+from agenteval.errors import FAILED, Stopped, UserError
+from agenteval.grading.graders import grader_digests, named_graders
+from agenteval.grading.references import ValidationCounts
+from agenteval.grading.resume import GradedRecords
+from agenteval.grading.run import keeps_each
+from agenteval.grading.verdict import check_gradable
 from agenteval.processes.pool import raise_on_signals
 from agenteval.streams.console import Console
 from agenteval.streams.files import replace_file
 from agenteval.streams.jsonl import decode_record, encode
-from agenteval.streams.output import open_output, refuse_to_replace
+from agenteval.streams.output import Output, open_output, refuse_to_replace
+from agenteval.streams.redaction import Redactor
 from agenteval.streams.source import Source
 from agenteval.wire.records import RUN_ID_VARIABLE, Record
 
@@ -120,7 +127,7 @@ def main(
     RECORDS is the input of the tool after -- (or stdin). ae-run, ae-capture and ae-trials run their agents and
     graders on the nodes; the run itself is managed here, so limits, --resume, --stop-when-known and whatever else
     concerns all prompts work as they do without a cluster. ae-extract, ae-grade, ae-validate-refs and other filters
-    get batches of records.
+    get batches of records; of these, ae-grade has --resume.
 
     Examples:
       ae-ray prompts.jsonl -j 64 --env ANTHROPIC_API_KEY -o r.jsonl --resume -- ae-capture -s claude -g grader.py
@@ -158,35 +165,22 @@ def main(
         return run_agents(connect, words[0], options, source, environment, share, console, bring_workspaces)
     if bring_workspaces is not None:
         raise UserError(f"--bring-workspaces is for tools that run agents, not for {words[0]}")
+    if resume and words[0] != "ae-grade":
+        raise UserError(f"--resume is for tools that run agents and for ae-grade, not for {words[0]}")
+    options = parse_filter(words)
+    if words[0] == "ae-grade":
+        refuse_another_kind(output if resume or append else None, "ae-grade")
     target = open_output(output, source, append=append, resume=resume)
     if not (append or resume or overwrite):
         refuse_to_replace(output)
+    earlier = graded_records(target, source, options) if resume else None
     if target.path is None:
         target.fd = os.dup(1)
     os.dup2(2, 1)  # Ray and its processes print to stderr: stdout carries records only
     raise_on_signals()  # a cluster that is being started is ended, too
     cluster = RayCluster(address, words, files, environment)
     try:
-        dispatcher = Dispatcher(
-            share.slots_for_filters(cluster, console),
-            retries,
-            target.write_bytes,
-            lambda task, reason: encode(failed_record(decode_record(task.line), reason, words)),
-            console,
-            keep_order,
-        )
-        without: list[str] = []  # ids
-
-        def wants(record: Record) -> bool:
-            if words[0] == "ae-validate-refs" and not has_reference(record):
-                without.append(record["id"])
-                return False
-            return True
-
-        code = work_through(dispatcher, source, target, console, wants)
-        if without:
-            console.say(not_validated(len(without)))
-        return code
+        return run_filter(cluster, words, source, target, share, console, keep_order, earlier)
     finally:
         cluster.close()
 
@@ -204,15 +198,17 @@ class Share(NamedTuple):
 
     def slots_for_filters(self, cluster: RayCluster, console: Console) -> Slots:
         """Returns slots with one batch at a time each."""
-        return Slots(partial(cluster.open_slot, self.request, 1), self.records or cluster.cpus(), 1, console)
+        count = self.records or cluster.cpus()
+        return Slots(partial(cluster.open_slot, self.request, 1), count, 1, console, all_nodes=cluster.nodes)
 
     def slots_for_agents(self, cluster: RayCluster, console: Console) -> Slots:
         """Returns the fewest slots that serve all records, at least one per node: agents wait, workers take memory."""
         records = self.records or cluster.cpus()
-        fewest = records if self.alone else max(cluster.nodes(), -(-records // LARGEST_WINDOW))
+        fewest = records if self.alone else max(len(cluster.nodes()), 1, -(-records // LARGEST_WINDOW))
         count = min(records, fewest)
         window = -(-records // count)
-        return Slots(partial(cluster.open_slot, self.request, window), count, window, console, records)
+        opener = partial(cluster.open_slot, self.request, window)
+        return Slots(opener, count, window, console, records, all_nodes=cluster.nodes)
 
 
 # --- agents -------------------------------------------------------------------------------------
@@ -266,6 +262,77 @@ def node_variables(address: str, bring_to: str | None, options: Mapping[str, Any
     return {**places, **({PACK_VARIABLE: "1"} if bring_to is not None else {})}
 
 
+# --- filters ------------------------------------------------------------------------------------
+
+
+def parse_filter(words: Sequence[str]) -> dict[str, Any]:
+    """Returns the parameters of a filter of the suite; raises UserError if it has a file of its own."""
+    if words[0] not in TOOLS:
+        return {}
+    options = parse(words)
+    if (options.get("path") or "-") != "-":
+        raise UserError(f"{words[0]} gets its records from ae-ray: give the file before --")
+    if options.get("labels") is not None:
+        raise UserError("--labels would be counted on each node: leave it out, then run ae-grade GRADED --labels FILE")
+    return options
+
+
+def graded_records(target: Output, source: Source, options: Mapping[str, Any]) -> GradedRecords:
+    """Returns the records of an output that ae-grade has written: those it would keep stay, the others are replaced."""
+    target.resumed = False  # GradedRecords finds what is replaced
+    graders = options["grader"] or checks_grader(source, lambda _line: None, required=True)
+    specs = named_graders(
+        graders, **{name: options[name] for name in ("stream", "timeout", "limits", "weights", "informational")}
+    )
+    digests = grader_digests(specs, grade_failed=options["grade_failed"])
+    redact = Redactor(None if options["no_redact"] else os.environ)
+    return GradedRecords(target, digests, redact, merges=keeps_each(specs))
+
+
+def run_filter(
+    cluster: RayCluster,
+    words: Sequence[str],
+    source: Source,
+    target: Output,
+    share: Share,
+    console: Console,
+    keep_order: bool,
+    earlier: GradedRecords | None,
+) -> int:
+    """Runs a filter on the nodes; what concerns all records is done here: --resume, and what references have passed."""
+    counts = ValidationCounts() if words[0] == "ae-validate-refs" else None
+
+    def wants(record: Record) -> bool:
+        if earlier is not None:
+            check_gradable(record)
+            return not earlier.keeps(record)
+        return counts is None or counts.wants(record, True)
+
+    def write(line: bytes) -> None:
+        target.write_bytes(line)
+        if counts is not None:
+            counts.add(decode_record(line))
+
+    def give_up(task: Task, reason: str) -> bytes:
+        return encode(failed_record(decode_record(task.line), reason, words))
+
+    slots = share.slots_for_filters(cluster, console)
+    in_order = keep_order or earlier is not None  # which counts on it
+    dispatcher = Dispatcher(slots, share.retries, write, give_up, console, in_order)
+    try:
+        code = work_through(dispatcher, source, target, console, wants)
+    except (Stopped, Exception):
+        if earlier is not None and earlier.is_intact():
+            with suppress(OSError):  # a full disk: the next --resume does it
+                earlier.put_in_place()
+        raise
+    if earlier is not None and (line := earlier.finish()):
+        console.say(line)
+    if counts is not None and not counts.report(console, source.name):
+        return FAILED
+    return code
+
+
 # --- settings -----------------------------------------------------------------------------------
 
 
@@ -283,8 +350,9 @@ def check_command(command: list[str] | None) -> list[str]:
                 "--shard is for machines that do not know of each other; leave it out, ae-ray distributes the "
                 "records itself"
             )
-        if word.partition("=")[0] in ours:
-            raise UserError(f"{word.partition('=')[0]} after -- would act on the nodes: put it before --")
+        name = word.partition("=")[0] if word.startswith("--") else word[:2]  # -oFILE is -o FILE
+        if name in ours:
+            raise UserError(f"{name} after -- would act on the nodes: put it before --")
     return command
 
 
