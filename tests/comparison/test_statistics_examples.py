@@ -119,4 +119,5 @@ def test_stopping() -> None:
         test.add(-1.0)
         values.append(test.e_value)
     assert values[-2] < 20 <= values[-1] == pytest.approx(35.6, abs=0.05)
-    assert f"{values[-2]:.1f} after 8 of them and **{values[-1]:.1f}** after 9" in example("Stopping when the answer is known")
+    text = example("Stopping when the answer is known")
+    assert f"{values[-2]:.1f} after 8 of them and **{values[-1]:.1f}** after 9" in text
