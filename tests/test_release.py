@@ -169,8 +169,7 @@ def test_it_works_where_it_is_installed(
         subprocess.run(command, check=True, env=env)
     (tmp_path / "prompts.jsonl").write_text('{"id": "a", "input": "blue", "hint": "blue"}\n')
     line = "ae-run prompts.jsonl --simple 'echo {}' | ae-extract -s text | ae-grade -g ae-grader-hint -o graded.jsonl"
-    line += " && ae-compare --run a:graded.jsonl --run b:graded.jsonl -f markdown"
-    line += " && ae-format graded.jsonl -f html -o page.html"
+    line += " && ae-compare graded.jsonl graded.jsonl -f markdown && ae-format graded.jsonl -f html -o page.html"
     done = run("/bin/sh", "-c", line, cwd=tmp_path, env={"PATH": f"{bin}:/usr/bin:/bin"}).expect(0)
     assert "| 100.0% |" in done.stdout and (tmp_path / "page.html").stat().st_size > 10_000, done
     assert {path.name for path in bin.glob("ae*")} == set(TOOLS)

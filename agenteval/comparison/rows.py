@@ -190,10 +190,6 @@ def label_runs(runs: Sequence[NamedRun]) -> list[tuple[str, str]]:
         raise UserError("give two or more runs: ae-compare A.jsonl B.jsonl")
     if [run.path for run in runs].count("-") > 1:
         raise UserError("only one run can be stdin (-)")
-    plain = [os.path.realpath(run.path) for run in runs if run.label is None]
-    if len(set(plain)) < len(plain):
-        twice = os.path.relpath(max(plain, key=plain.count))
-        raise UserError(f"{twice}: is given twice; name two different runs")
     made = iter(distinct_labels([run.path for run in runs if run.label is None]))
     labelled = [(next(made) if run.label is None else run.label, run.path) for run in runs]
     seen: set[str] = set()

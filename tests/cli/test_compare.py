@@ -433,7 +433,7 @@ def test_the_median_is_the_one_of_ae_format(tmp_path: Path) -> None:
 def test_a_number_too_large_for_a_float_is_refused(field: str, tmp_path: Path) -> None:
     huge = {"id": "huge", "output": "o", "timing": {field: 10**400}}
     path = write(tmp_path / "a.jsonl", huge, result("p", 1.0))
-    done = ae_compare("--run", f"a:{path}", "--run", f"b:{path}", cwd=tmp_path)
+    done = ae_compare(path, path, cwd=tmp_path)
     assert (done.code, json.loads(done.stdout)["meta"]["promptCount"]) == (1, 1)
     assert f'a.jsonl:1: "timing.{field}"' in done.stderr
 

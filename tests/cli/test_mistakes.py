@@ -80,7 +80,6 @@ MISTAKES = [
     ),
     ("ae-prompts prompts.csv csv", "the format comes first: ae-prompts csv prompts.csv"),
     ("ae-import results.jsonl claude", "the format comes first: ae-import claude results.jsonl"),
-    ("ae-compare results.jsonl ./results.jsonl", "results.jsonl: is given twice; name two different runs"),
     ("ae-compare a=results.jsonl b=again.jsonl", "give a run as LABEL:PATH: --run a:results.jsonl"),
     (
         "ae-capture prompts.jsonl more.jsonl -s claude",

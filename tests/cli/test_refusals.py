@@ -26,10 +26,7 @@ def file(tmp_path: Path) -> Path:
             "-o report.xlsx: no format has this extension; choose one with -f: atif, csv",
         ),
         (["ae-format", "-o", "report.json"], "choose one with -f: atif, csv"),
-        (
-            ["ae-compare", "--run", "again:graded.jsonl", "-o", "report.pdf"],
-            "choose one with -f: html, json, markdown, svg, table",
-        ),
+        (["ae-compare", "graded.jsonl", "-o", "report.pdf"], "choose one with -f: html, json, markdown, svg, table"),
         (["ae-score", "-o", "evaluation.csv"], "choose one with -f: json, markdown, table"),
         (["ae-calibrate", "-o", "sample.html"], "choose one with -f: json, markdown"),
         (["ae-plan", "-o", "plan.md"], "choose one with -f: json, text"),
@@ -87,7 +84,7 @@ def test_an_option_of_graders_without_one(line: str, file: Path) -> None:
 
 @pytest.mark.parametrize("tool", ["ae-format", "ae-compare", "ae-score", "ae-balance"])
 def test_a_report_is_a_table_on_a_terminal_and_json_elsewhere(tool: str, file: Path) -> None:
-    files = [file.name, "--run", f"again:{file.name}"] if tool == "ae-compare" else [file.name]
+    files = [file.name, file.name] if tool == "ae-compare" else [file.name]
     if tool == "ae-balance":
         files = [write(file.parent / "prompts.jsonl", *PROMPTS).name]
     shown = on_terminal(tool, *files, cwd=file.parent, env={"NO_COLOR": "1"}).expect(0).stdout
