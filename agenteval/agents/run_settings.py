@@ -142,7 +142,10 @@ def options_before_dashes(tool: str, path: str | None, settings: RunSettings) ->
 
 
 def refuse_lonely_options(settings: RunSettings) -> None:
-    """Raises UserError for an option that has no effect without another one."""
+    """Raises UserError for an option that has no effect without another one, or that contradicts one."""
+    goes_on = {"--resume": settings.resume, "--retry-failed": settings.retry_failed, "--append": settings.append}
+    if settings.overwrite and (option := next((name for name, given in goes_on.items() if given), None)):
+        raise UserError(f"--overwrite replaces the records of the file, and {option} keeps them: choose one")
     if settings.retry_on and not settings.retries:
         raise UserError("--retry-on needs --retries N")
     for_sandbox = {

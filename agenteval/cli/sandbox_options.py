@@ -9,6 +9,14 @@ from agenteval.agents.sandbox import ENGINES, NETWORKS, Sandbox, find_sandbox
 from agenteval.cli.options import Decorator, combined, refuse_without
 
 
+class EngineChoice(click.Choice[str]):
+    """The name of an engine, or nothing for the default one."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns the name; raises BadParameter for any other word."""
+        return value and super().convert(value, param, ctx)
+
+
 def sandbox_options(what: str, *, net: str) -> Decorator:
     """--sandbox and its further options; `net` is the default network."""
     return combined(
@@ -16,7 +24,7 @@ def sandbox_options(what: str, *, net: str) -> Decorator:
             "--sandbox",
             is_flag=False,
             flag_value="",
-            type=click.Choice(["", *ENGINES]),
+            type=EngineChoice(ENGINES),
             metavar="[bwrap|podman|docker]",
             help=f"Run {what} in a sandbox: they see their own directory, the system and nothing else.",
         ),

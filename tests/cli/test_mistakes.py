@@ -116,6 +116,8 @@ MISTAKES = [
     ),
     ("ae-capture prompts.jsonl --simple './agnet {}'", "./agnet: no such command; did you mean ./agent?"),
     ("ae-capture prompts.jsonl -s cluade", "did you mean claude?"),
+    ("ae-capture prompts.jsonl --simple ./agent --sandbox dokcer", "is not one of 'bwrap', 'podman', 'docker'."),
+    ("ae-capture prompts.jsonl --shell true -o out.jsonl --resume --overwrite", "--resume keeps them: choose one"),
     (
         "ae-run prompts.jsonl --label test ./agent --acp",
         "No such option '--acp': put -- before the command: ae-run prompts.jsonl --label test -- ./agent --acp",
