@@ -177,7 +177,8 @@ def _lacks_option(tool: Tool, args: list[str], first: str) -> str | None:
     forms = [param.type.choices for param in tool.params if "-f" in param.opts and isinstance(param.type, click.Choice)]
     if forms and first in forms[0]:
         return f"{first}: choose the format with -f {first}"
-    bare = [word for before, word in zip(["", *args], args, strict=False) if not before.startswith("-")]
+    until = args[: args.index(first) + 1] if first in args else []  # what comes after a command is its arguments
+    bare = [word for before, word in zip(["", *until], until, strict=False) if not before.startswith("-")]
     if "--grader" in options and (grader := next((word for word in bare if re.search(GRADER_FILE, word)), None)):
         return f"{grader}: name a grader with -g: -g {shlex.quote(grader)}"
     if os.path.isfile(first) and not os.access(first, os.X_OK):
