@@ -46,6 +46,12 @@ function forestPlot(title, bars, log, labels) {
   return card(title, el('ul', { class: 'forest' }, items), scale);
 }
 
+// What there are ratios of: Time, tokens and cost.
+function ratioNames(bars) {
+  const names = bars.map(({ name }, at) => (at ? name.toLowerCase() : name));
+  return names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names[names.length - 1]}` : names.join('');
+}
+
 function winsCard(pairs) {
   return card('Prompts won', el('ul', { class: 'rates' }, pairs.map(({ a, b, aWins, bWins, ties }) => {
     const total = Math.max(1, aWins + bWins + ties);
@@ -69,7 +75,7 @@ function comparisonCards(data) {
   return [
     el('div', { class: 'stack' }, data.verdicts.map((verdict) => verdictCard(verdict))),
     forestPlot(`Difference, ${data.labels.length === 2 ? `${clip(data.labels[1], 60)} − ${clip(data.labels[0], 60)}` : 'later run − earlier run'}`, data.differences, false, data.labels),
-    el('div', { class: 'stack' }, forestPlot('Time, tokens and cost, as a multiple', data.ratios, true, data.labels), winsCard(data.wins)),
+    el('div', { class: 'stack' }, forestPlot(`${ratioNames(data.ratios)}, as a multiple`, data.ratios, true, data.labels), winsCard(data.wins)),
     runsCard(data.table),
   ].filter(Boolean);
 }
