@@ -357,7 +357,7 @@ def bare_runs(folder: Path, **timing: float) -> list[Path]:
                 for at in range(20)
             ),
         )
-        for name, least in (("a", 18), ("b", 10), ("c", 2))
+        for name, least in (("a", 20), ("b", 10), ("c", 0))
     ]
 
 
@@ -389,6 +389,9 @@ def test_the_front_of_a_single_run_and_ratios_of_time_alone(tmp_path: Path, open
     assert page.inner_text(".front h2") == "Quality and time" and page.locator(".front .point.front").count() == 1
     assert "Filled: the Pareto front" in page.inner_text(".front .note")
     assert "Time of b, as a multiple" in page.locator("#pair h2").all_inner_texts()
+    page = opened(tmp_path / "page.html", viewport={"width": 1440, "height": 900}).go("#a=a&b=c")
+    scale = page.locator("#pair .forest-scale").first.locator("span").all_inner_texts()
+    assert scale == ["−100 worse", "0", "+100 better"]
     picture = run("ae-compare", *runs, "-f", "svg", cwd=tmp_path).expect(0).stdout
     assert "Quality and time; filled: the Pareto front" in picture
 

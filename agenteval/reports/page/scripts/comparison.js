@@ -18,7 +18,8 @@ function verdictCard({ a, b, better, headline, prompts, sentences }, title) {
 function forestScale(bars, log) {
   const at = (value) => (log ? Math.log(value) : value);
   const ends = bars.flatMap(({ value, interval }) => [value, ...(interval || [])]).filter(isNumber).map((value) => Math.abs(at(value)));
-  const reach = Math.max(log ? Math.log(1.1) : 0.05, ...ends.filter(Number.isFinite)) * 1.05;
+  const widest = Math.max(log ? Math.log(1.1) : 0.05, ...ends.filter(Number.isFinite)) * 1.05;
+  const reach = log ? widest : Math.min(1, widest); // a difference is at most 100 points
   return { place: (value) => Math.max(0, Math.min(1, (at(value) + reach) / (2 * reach))), reach: log ? Math.exp(reach) : reach };
 }
 
