@@ -343,6 +343,18 @@ def test_one_picture(runs: int, tmp_path: Path, browser: Any) -> None:
     page.close()
 
 
+def test_long_names_leave_room_on_a_narrow_screen(tmp_path: Path, opened: Open) -> None:
+    args = alternatives(tmp_path, 2, 40)
+    run("ae-compare", *args, "-o", tmp_path / "page.html", cwd=tmp_path).expect(0)
+    page = opened(tmp_path / "page.html", viewport={"width": 400, "height": 900}).go()
+    first = page.locator("table.rows tbody tr").first
+    name = first.locator(".column-winner")
+    assert name.inner_text().startswith(NAMES[0][:20]) and name.bounding_box()["width"] <= 120
+    assert first.locator(".column-id").bounding_box()["width"] > 60
+    heads = page.locator("section[class='card full'] thead th")
+    assert heads.all_inner_texts()[:2] == ["Run", "Pass rate"] and heads.nth(1).bounding_box()["x"] < 300
+
+
 # --- what no run has ------------------------------------------------------------------------------
 
 
