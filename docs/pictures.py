@@ -21,7 +21,7 @@ PAGE_CODE = ROOT / "agenteval" / "reports" / "page"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 PICTURES = {  # file → page of the example, size
     "page.png": ("careful.html#id=product-large", "1280,860"),
-    "comparison-page.png": ("comparison.html", "1280,820"),
+    "comparison-page.png": ("comparison.html", "1280,840"),
 }
 MADE_BY_RUNS = ("build", "__pycache__")
 SIGNATURE = b"\x89PNG\r\n\x1a\n"

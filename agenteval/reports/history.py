@@ -5,6 +5,7 @@ from html import escape
 
 from agenteval import __version__
 from agenteval.comparison.verdicts import points
+from agenteval.reports.drawing import text_width
 from agenteval.reports.figures import UNKNOWN, dollars, duration_text, percent, percent_span, whole
 from agenteval.reports.forms import ReportContext
 from agenteval.reports.markup import inline, page
@@ -57,6 +58,16 @@ def flips(change: HistoryChange) -> list[tuple[str, list[str]]]:
     return [(title, ids) for title, ids in (("Pass lost", change.lost), ("Passes now", change.gained)) if ids]
 
 
+def summary(history: History) -> str:
+    """The summary as a sentence."""
+    return f"{history.summary[:1].upper()}{history.summary[1:]}."
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[int]:
+    """The places of the columns in which some run has a value."""
+    return [at for at in range(len(TITLES)) if {row[at] for row in rows} - {"", UNKNOWN}]
+
+
 def marks_near(change: HistoryChange, history: History) -> list[str]:
     """What else changed in the first run after a change."""
     return history.runs[change.number - 1].marks
@@ -74,7 +85,7 @@ def outcome(history: History) -> list[str]:
 
 def table(history: History, context: ReportContext) -> Iterator[bytes]:
     """table: for a terminal: the curve, what changed and when, a line per run"""
-    lines = wrap(f"{history.summary[:1].upper()}{history.summary[1:]}.", context.width)
+    lines = wrap(summary(history), context.width)
     curve = sparkline([run.pass_rate for run in history.runs], context.width)
     lines = [*lines, curve] if len(history.runs) > 1 else lines
     for change in history.changes:
@@ -108,10 +119,10 @@ def _change_lines(change: HistoryChange, history: History, context: ReportContex
 
 
 def _run_lines(rows: Sequence[Sequence[str]], context: ReportContext) -> list[str]:
-    known = [{row[at] for row in rows} - {"", UNKNOWN} for at in range(len(TITLES))]
-    alike = [at for at in SAME if len(rows) > 1 and len({row[at] for row in rows}) == 1 and known[at]]
+    known = columns(rows)
+    alike = [at for at in SAME if len(rows) > 1 and len({row[at] for row in rows}) == 1 and at in known]
     sizes = [
-        max(width(title), *(width(row[at]) for row in rows)) if known[at] and at not in alike else 0
+        max(width(title), *(width(row[at]) for row in rows)) if at in known and at not in alike else 0
         for at, title in enumerate(TITLES)
     ]
     for title in DROPPED:
@@ -138,13 +149,17 @@ def markdown(history: History, _context: ReportContext) -> Iterator[bytes]:
         changes += [f"  - With {inline(text)}" for text in marks_near(change, history)]
         for title, ids in flips(change):
             changes.append(f"  - {title}, {len(ids):,}: {inline(first_few(ids, IDS_SHOWN))}")
-    rows = [[inline(cell) for cell in cells(run, history)] for run in history.runs]
+    rows = [cells(run, history) for run in history.runs]
+    shown = columns(rows)
+    titles, names = [TITLES[at] for at in shown], sum(at < NAMES for at in shown)
     estimated = [inline(ESTIMATED)] if any(run.cost_estimated for run in history.runs) else []
     sections = [
-        ["# History", "", f"{inline(history.summary)}."],
+        ["# History", "", inline(summary(history))],
         [inline(line) for line in outcome(history)],
         ["## Changes", "", *changes] if changes else [],
-        ["## Runs", "", *markdown_table(TITLES, rows, NAMES)],
+        ["## Runs", "", *markdown_table(titles, ([inline(row[at]) for at in shown] for row in rows), names)]
+        if rows
+        else [],
         estimated,
     ]
     yield page(sections).encode()
@@ -152,7 +167,7 @@ def markdown(history: History, _context: ReportContext) -> Iterator[bytes]:
 
 # --- html ---------------------------------------------------------------------------------------
 
-WIDE, HIGH, LEFT, RIGHT, TOP, BOTTOM = 1000, 300, 46, 12, 34, 26
+WIDE, HIGH, LEFT, RIGHT, TOP, BOTTOM, FONT = 1000, 300, 46, 12, 34, 26, 11
 STYLE = """
 :root { --bg: #f5f6f8; --panel: #fff; --text: #1a1f26; --dim: #566070; --line: #d9dee5; --accent: #0a58ca;
   --up: #15702f; --down: #b8202b; color-scheme: light dark; }
@@ -163,6 +178,7 @@ body { margin: 0 auto; max-width: 1200px; padding: 20px 24px; background: var(--
 h1 { font-size: 22px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 20px 0 8px; }
 .card { background: var(--panel); border: 1px solid var(--line); border-radius: 10px; padding: 12px 14px;
   margin: 12px 0; }
+.card > :first-child { margin-top: 0; } .card > :last-child { margin-bottom: 0; }
 .scroll { overflow-x: auto; } svg { width: 100%; min-width: 640px; height: auto; display: block; }
 .dim { color: var(--dim); } .up { color: var(--up); fill: var(--up); } .down { color: var(--down); fill: var(--down); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
@@ -183,16 +199,23 @@ def html(history: History, context: ReportContext) -> Iterator[bytes]:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         f"<title>History of {len(history.runs)} runs</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>",
-        f"<h1>History</h1>\n<p>{_text(history.summary)}.</p>",
+        f"<h1>History</h1>\n<p>{_text(summary(history))}</p>",
         *(f"<p><strong>{_text(line)}</strong></p>" for line in outcome(history)),
-        f'<div class="card scroll" tabindex="0" role="region" aria-label="Curve">{curve(history)}</div>'
-        * bool(history.runs),
+        _curve_card(history) if history.runs else "",
         f"<h2>Changes</h2>\n{changes or '<p>No change is shown.</p>'}",
-        f"<h2>Runs</h2>\n{_run_table(history)}",
+        f"<h2>Runs</h2>\n{_run_table(history)}" * bool(history.runs),
         f'<p class="dim">agenteval {__version__}, {_text(context.generated or history.generated_at)}</p>',
         "</main>\n</body>\n</html>\n",
     ]
     yield "\n".join(parts).encode(errors="replace")
+
+
+def _curve_card(history: History) -> str:
+    parts = ["Bars: 95% intervals."]
+    parts += ["Dashed: the pass rate before and after a change."] if history.changes else []
+    parts += ["Dotted: a change of agent, model or version."] if any(run.marks for run in history.runs) else []
+    scroll = '<div class="card scroll" tabindex="0" role="region" aria-label="Curve">'
+    return f'{scroll}{curve(history)}<p class="dim">{" ".join(parts)}</p></div>'
 
 
 def _text(text: str) -> str:
@@ -211,13 +234,14 @@ def _change_card(change: HistoryChange, history: History) -> str:
 
 
 def _run_table(history: History) -> str:
-    def row(tag: str, texts: Sequence[str]) -> str:
-        of = [f'<{tag} class="name"' if 1 < at < NAMES else f"<{tag}" for at in range(len(texts))]
-        return (
-            "<tr>" + "".join(f"{start}>{_text(text)}</{tag}>" for start, text in zip(of, texts, strict=True)) + "</tr>"
-        )
+    rows = [cells(run, history) for run in history.runs]
+    shown = columns(rows)
 
-    body = "\n".join(row("td", cells(run, history)) for run in history.runs)
+    def row(tag: str, texts: Sequence[str]) -> str:
+        starts = [(at, f'<{tag} class="name">' if 1 < at < NAMES else f"<{tag}>") for at in shown]
+        return "<tr>" + "".join(f"{start}{_text(texts[at])}</{tag}>" for at, start in starts) + "</tr>"
+
+    body = "\n".join(row("td", texts) for texts in rows)
     note = f'<p class="dim">{ESTIMATED}</p>' if any(run.cost_estimated for run in history.runs) else ""
     head = row("th", ["Mark", *TITLES[1:]])
     scroll = '<div class="card scroll" tabindex="0" role="region" aria-label="Runs">'
@@ -242,12 +266,18 @@ def curve(history: History) -> str:
         at = y(tenth / 10)
         shapes.append(f'<line class="grid" x1="{LEFT}" x2="{WIDE - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
         shapes.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{tenth * 10}%</text>')
+    free = 0.0  # where the name of a version overlaps no other
     for run in history.runs:
         if run.marks:
             at, what = x(run.number - 0.5), _text(", ".join(run.marks))
+            version = one_line(run.marks[-1].partition(" → ")[2], 16)
+            start = min(at + 3, WIDE - text_width(version, FONT))
             line = f'<line class="version" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{HIGH - BOTTOM}"/>'
-            shapes.append(f'<g><title>Run {run.number}: {what}</title>{line}<text x="{at + 3:.1f}" y="{TOP - 20}">')
-            shapes.append(f"{_text(one_line(run.marks[-1].partition(' → ')[2], 16))}</text></g>")
+            shapes.append(f"<g><title>Run {run.number}: {what}</title>{line}")
+            if start >= free:
+                shapes.append(f'<text x="{start:.1f}" y="{TOP - 20}">{_text(version)}</text>')
+                free = start + text_width(version, FONT) + 6
+            shapes.append("</g>")
     for change in history.changes:
         spans = [(change.before, change.pass_rate_before), (change.after, change.pass_rate_after)]
         for (first, last), rate in spans:

@@ -341,3 +341,77 @@ def test_one_picture(runs: int, tmp_path: Path, browser: Any) -> None:
     page.goto(file.as_uri())
     assert page.evaluate(LEAVING) == [] and page.evaluate("window.pwned") is None
     page.close()
+
+
+def test_long_names_leave_room_on_a_narrow_screen(tmp_path: Path, opened: Open) -> None:
+    args = alternatives(tmp_path, 2, 40)
+    run("ae-compare", *args, "-o", tmp_path / "page.html", cwd=tmp_path).expect(0)
+    page = opened(tmp_path / "page.html", viewport={"width": 400, "height": 900}).go()
+    first = page.locator("table.rows tbody tr").first
+    name = first.locator(".column-winner")
+    assert name.inner_text().startswith(NAMES[0][:20]) and name.bounding_box()["width"] <= 120
+    assert first.locator(".column-id").bounding_box()["width"] > 60
+    heads = page.locator("section[class='card full'] thead th")
+    assert heads.all_inner_texts()[:2] == ["Run", "Pass rate"] and heads.nth(1).bounding_box()["x"] < 300
+
+
+# --- what no run has ------------------------------------------------------------------------------
+
+
+def bare_runs(folder: Path, **timing: float) -> list[Path]:
+    """Writes three runs without a category, each passing fewer prompts, with nothing measured but the timing given."""
+    more = {"timing": timing} if timing else {}
+    return [
+        write(
+            folder / f"{name}.jsonl",
+            *(
+                {"id": f"p{at}", "input": "q", "output": "x", "score": graded(at < least, float(at < least)), **more}
+                for at in range(20)
+            ),
+        )
+        for name, least in (("a", 20), ("b", 10), ("c", 0))
+    ]
+
+
+def test_nothing_is_explained_that_no_run_has(tmp_path: Path, opened: Open) -> None:
+    runs = bare_runs(tmp_path)
+    for form in ("table", "markdown", "svg"):
+        text = run("ae-compare", *runs, "-f", form, cwd=tmp_path).expect(0).stdout
+        assert not [word for word in ("Cost", "Latency", "Pareto", "estimated") if word in text], form
+    run("ae-compare", *runs, "-o", tmp_path / "page.html", cwd=tmp_path).expect(0)
+    page = opened(tmp_path / "page.html").go()
+    assert page.locator(".front").count() == 0
+    assert (
+        page.inner_text(".places .note") == "Rank: the range that the verdicts leave open, adjusted for 3 pairs (Holm)."
+    )
+    heads = page.locator("table.rows th").all_inner_texts()
+    assert heads == ["Status", "Id", "Each run, best first", "Answer, or why it did not pass"]
+    same = write(tmp_path / "same.jsonl", *read(runs[0]))
+    run("ae-compare", runs[0], same, "-o", tmp_path / "page.html", cwd=tmp_path).expect(0)
+    page.reload()
+    page.wait_for_selector("html[data-ready=all]", state="attached")
+    heads = page.locator("table.rows th").all_inner_texts()
+    assert heads == ["Status", "Id", "a", "same", "Answer, or why it did not pass"]  # no prompt was won
+
+
+def test_the_front_of_a_single_run_and_ratios_of_time_alone(tmp_path: Path, opened: Open) -> None:
+    runs = bare_runs(tmp_path, total=1000)
+    run("ae-compare", *runs, "-o", tmp_path / "page.html", cwd=tmp_path).expect(0)
+    page = opened(tmp_path / "page.html").go()
+    assert page.inner_text(".front h2") == "Quality and time" and page.locator(".front .point.front").count() == 1
+    assert "Filled: the Pareto front" in page.inner_text(".front .note")
+    assert "Time of b, as a multiple" in page.locator("#pair h2").all_inner_texts()
+    page = opened(tmp_path / "page.html", viewport={"width": 1440, "height": 900}).go("#a=a&b=c")
+    scale = page.locator("#pair .forest-scale").first.locator("span").all_inner_texts()
+    assert scale == ["−100 worse", "0", "+100 better"]
+    picture = run("ae-compare", *runs, "-f", "svg", cwd=tmp_path).expect(0).stdout
+    assert "Quality and time; filled: the Pareto front" in picture
+
+
+def test_the_cost_is_explained_where_it_is_shown(tmp_path: Path) -> None:
+    runs = bare_runs(tmp_path, costUsd=0.01)
+    explained = "Cost: mean per prompt"
+    for form in ("table", "markdown"):
+        assert explained in run("ae-compare", *runs, "-f", form, cwd=tmp_path).stdout
+    narrow = run("ae-compare", *runs, "-f", "table", cwd=tmp_path, env={"COLUMNS": "26"}).expect(0).stdout
+    assert "COST" not in narrow and explained not in narrow

@@ -428,6 +428,20 @@ def test_a_long_trajectory_folds_and_a_step_has_an_address(tmp_path: Path, opene
     assert shown.messages == []
 
 
+def test_the_outline_has_the_text_of_a_step_without_its_marks(tmp_path: Path, opened: Open) -> None:
+    said = {
+        "## What I did": "What I did",
+        "> quoted, **bold** and *lean*": "quoted, bold and lean",
+        "see `a.py`": "see a.py",
+        "1,234 * 5,678 > 5 in C#": "1,234 * 5,678 > 5 in C#",
+    }
+    steps = [{"type": "message", "content": content} for content in said]
+    page = opened(make_page(tmp_path, [result("marks", trajectory=steps)])).go("#id=marks")
+    page.wait_for_selector(".record-body")
+    titles = page.locator(".outline-step").evaluate_all("links => links.map(link => link.title)")
+    assert titles == list(said.values())
+
+
 # --- labels -------------------------------------------------------------------------------------
 
 

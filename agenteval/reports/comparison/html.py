@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from agenteval import __version__
-from agenteval.comparison.figures import GRADED, PAGE, PASS_RATE, Pair, Report, measures, ratios
+from agenteval.comparison.figures import COST, GRADED, PAGE, PASS_RATE, Pair, Report, measures, ratios
 from agenteval.comparison.pairing import BORDER, prompt_ids
 from agenteval.comparison.preference import RecordIndex
 from agenteval.comparison.ranking import MISSING, by_names, difference_of
@@ -192,7 +192,7 @@ def ranking_data(report: Report, ranking: RunRanking, ids: Sequence[str]) -> Rec
         "titles": titles,
         "rows": rows,
         "estimated": estimated,
-        "of": "trial" if report.meta.input_format else "prompt",
+        "costOf": ("trial" if report.meta.input_format else "prompt") if COST.title in titles else None,
         "values": [[one.value, *(bounds(one.interval) or (None, None))] for one in ranking.runs],
         "scale": {"low": scale.low, "high": scale.high, "ticks": scale.ticks},
         "front": {"against": ranking.front.against, "runs": ranking.front.runs} if ranking.front else None,

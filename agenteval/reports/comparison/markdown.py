@@ -157,7 +157,8 @@ def ranking_sections(report: Report) -> Iterator[list[str]]:
     lines = ["## Ranking", "", f"**{inline(capitalized(ranking.headline))}.**", ""]
     lines += table(["", *titles], cells, names=3)
     notes = "Rank: the range that the verdicts leave open (adjusted by Holm's method)."
-    notes += f" Cost: mean per {'trial' if report.meta.input_format else 'prompt'}.{ESTIMATED * estimated}"
+    if figures.COST.title in titles:
+        notes += f" Cost: mean per {'trial' if report.meta.input_format else 'prompt'}.{ESTIMATED * estimated}"
     if front := ranking.front:
         best = ", ".join(map(inline, front.runs))
         notes += f" The Pareto front of quality and {front.against} (no other run is better in both): {best}."
@@ -247,11 +248,12 @@ def quality_section(report: ComparisonReport) -> list[str]:
 
 
 def latency_sections(report: Report) -> Iterator[list[str]]:
-    """Latency of each run, and the time to the first response where it is known."""
+    """Latency of each run, and the time to the first response, where they are known."""
     shown = list(figures.LATENCY)
     if report.meta.bootstrap_iterations:
         shown = [one._replace(interval=figures.BOOTSTRAPPED) if one.title == "Mean" else one for one in shown]
-    yield by_run("## Latency", shown, report)
+    if any(found.latency.n for found in report.performance.values()):
+        yield by_run("## Latency", shown, report)
     first = [label for label in report.meta.runs if report.performance[label].first_response]
     if first:
         yield by_run("First response:", figures.FIRST_RESPONSE, report, first)

@@ -148,7 +148,7 @@ def middle(report: Report, ranking: RunRanking) -> Part:
     high, shapes = 0.0, []
     if ranking.front:
         high = 300.0
-        shapes = [text(EDGE, 14, f"Quality and {ranking.front.against}; dashed: the Pareto front", "head")]
+        shapes = [text(EDGE, 14, f"Quality and {ranking.front.against}; filled: the Pareto front", "head")]
         shapes += [
             shape._replace(attributes=moved(shape, EDGE - 6, 20)) for shape in front_plot(ranking, HALF - 20, high - 24)
         ]

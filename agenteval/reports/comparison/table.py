@@ -151,10 +151,11 @@ def place_lines(ranking: RunRanking, context: ReportContext) -> list[str]:
     right = {0, *range(NAME + 1, len(titles))}
     title, *lines = [in_columns(row, sizes, right) for row in ([title.upper() for title in titles], *rows)]
     front = ranking.front
-    of_trials = any(prompt.rates for prompt in islice(ranking.prompts, 1))
-    notes = [f"Cost is that of {'an attempt' if of_trials else 'a prompt'}"]
-    notes = notes if any(one.cost is not None for one in ranking.runs) else []
-    notes += ["* estimated at list prices"] if estimated else []
+    notes = []
+    if COST.title in titles and sizes[titles.index(COST.title)]:
+        of_trials = any(prompt.rates for prompt in islice(ranking.prompts, 1))
+        notes.append(f"Cost: mean per {'trial' if of_trials else 'prompt'}")
+        notes += ["* estimated at list prices, not billed"] if estimated else []
     if front and len(front.runs) < len(front.amounts):
         places = [str(at) for at, one in enumerate(ranking.runs, 1) if one.run in front.runs]
         notes.append(f"Pareto front of quality and {front.against}: {', '.join(places)}")

@@ -70,9 +70,9 @@ function verdictColumns(data, rows) {
 
 // The columns that have a value in some row.
 function columnsOf(data, rows) {
-  if (data.kind === 'comparison') return comparisonColumns(data);
-  const has = (name) => rows.some((row) => row[name] !== null && row[name] !== undefined && row[name] !== '' && row[name].length !== 0);
-  const columns = Object.keys(COLUMNS).filter((name) => name === 'status' || name === 'id' || has(name)).map((name) => {
+  const has = (name) => name === 'status' || name === 'id' || rows.some((row) => row[name] !== null && row[name] !== undefined && row[name] !== '' && row[name].length !== 0);
+  if (data.kind === 'comparison') return comparisonColumns(data).filter(({ name }) => !data.fields.includes(name) || has(name));
+  const columns = Object.keys(COLUMNS).filter(has).map((name) => {
     const column = { name, ...COLUMNS[name] };
     if (name === 'groups') column.title = clip(data.by, 30);
     if (name === 'score' && data.kind === 'trials') column.title = 'Pass rate';

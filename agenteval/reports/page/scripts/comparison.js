@@ -18,7 +18,8 @@ function verdictCard({ a, b, better, headline, prompts, sentences }, title) {
 function forestScale(bars, log) {
   const at = (value) => (log ? Math.log(value) : value);
   const ends = bars.flatMap(({ value, interval }) => [value, ...(interval || [])]).filter(isNumber).map((value) => Math.abs(at(value)));
-  const reach = Math.max(log ? Math.log(1.1) : 0.05, ...ends.filter(Number.isFinite)) * 1.05;
+  const widest = Math.max(log ? Math.log(1.1) : 0.05, ...ends.filter(Number.isFinite)) * 1.05;
+  const reach = log ? widest : Math.min(1, widest); // a difference is at most 100 points
   return { place: (value) => Math.max(0, Math.min(1, (at(value) + reach) / (2 * reach))), reach: log ? Math.exp(reach) : reach };
 }
 
@@ -46,6 +47,12 @@ function forestPlot(title, bars, log, labels) {
   return card(title, el('ul', { class: 'forest' }, items), scale);
 }
 
+// What there are ratios of: Time, tokens and cost.
+function ratioNames(bars) {
+  const names = bars.map(({ name }, at) => (at ? name.toLowerCase() : name));
+  return names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names[names.length - 1]}` : names.join('');
+}
+
 function winsCard(pairs) {
   return card('Prompts won', el('ul', { class: 'rates' }, pairs.map(({ a, b, aWins, bWins, ties }) => {
     const total = Math.max(1, aWins + bWins + ties);
@@ -69,7 +76,7 @@ function comparisonCards(data) {
   return [
     el('div', { class: 'stack' }, data.verdicts.map((verdict) => verdictCard(verdict))),
     forestPlot(`Difference, ${data.labels.length === 2 ? `${clip(data.labels[1], 60)} − ${clip(data.labels[0], 60)}` : 'later run − earlier run'}`, data.differences, false, data.labels),
-    el('div', { class: 'stack' }, forestPlot('Time, tokens and cost, as a multiple', data.ratios, true, data.labels), winsCard(data.wins)),
+    el('div', { class: 'stack' }, forestPlot(`${ratioNames(data.ratios)}, as a multiple`, data.ratios, true, data.labels), winsCard(data.wins)),
     runsCard(data.table),
   ].filter(Boolean);
 }

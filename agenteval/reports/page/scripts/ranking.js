@@ -15,7 +15,7 @@ function rankingCards(data, page) {
 
 // --- the ranking ---
 
-function placesCard({ headline, measure, titles, rows, values, scale, estimated, of, pairs }) {
+function placesCard({ headline, measure, titles, rows, values, scale, estimated, costOf, pairs }) {
   const at = (value) => `${(100 * (value - scale.low)) / (scale.high - scale.low)}%`;
   const ticks = [scale.ticks[0], scale.ticks[scale.ticks.length - 1]].map((tick) => (measure === 'Score' ? tick.toFixed(2) : `${Math.round(tick * 100)}%`));
   const drawn = titles.indexOf(measure); // the drawing stands before the value
@@ -30,7 +30,7 @@ function placesCard({ headline, measure, titles, rows, values, scale, estimated,
     cells.splice(drawn < 0 ? cells.length : drawn, 0, el('td', { class: 'drawn' }, line));
     return el('tr', null, cells);
   });
-  const notes = [`Rank: the range that the verdicts leave open, adjusted for ${plural(pairs, 'pair')} (Holm). Cost: mean per ${of}.`, estimated && '* estimated at list prices, not billed.'].filter(Boolean);
+  const notes = [`Rank: the range that the verdicts leave open, adjusted for ${plural(pairs, 'pair')} (Holm).`, costOf && `Cost: mean per ${costOf}.`, estimated && '* estimated at list prices, not billed.'].filter(Boolean);
   return el('section', { class: 'card places' }, el('h2', { text: `Ranking by ${measure[0].toLowerCase()}${measure.slice(1)}` }), el('p', { class: 'outcome', text: `${headline}.` }),
     scrolling('Ranking', el('table', { class: 'plain' }, el('thead', null, el('tr', null, heads)), el('tbody', null, lines))), el('p', { class: 'note', text: notes.join(' ') }));
 }
@@ -45,7 +45,7 @@ function frontCard({ front, shapes, size, measure }) {
   const words = `${measure} against ${front.against}; on the Pareto front (no other run is better in both): ${front.runs.join(', ')}.`;
   return el('section', { class: 'card front' }, el('h2', { text: `Quality and ${front.against}` }),
     svg('svg', { viewBox: `0 0 ${size[0]} ${size[1]}`, role: 'img', 'aria-label': words, class: 'plot front-plot' }, drawn),
-    el('p', { class: 'note', text: 'Dashed: the Pareto front; no other run is better in both. Whiskers: 95% intervals.' }));
+    el('p', { class: 'note', text: 'Filled: the Pareto front; no other run is better in both. Whiskers: 95% intervals.' }));
 }
 
 // --- each against each ---
@@ -164,7 +164,7 @@ function pairCards(data, page, verdict, [first, second]) {
     el('section', { class: 'card full pair-choice' }, el('h2', { text: 'Two runs in full' }), choice('a', first, second), el('span', { class: 'dim', text: 'and' }), choice('b', second, first)),
     verdictCard(verdict, `${b} against ${a}`),
     forestPlot(`Difference, ${title}`, of(data.differences), false, [a, b]),
-    el('div', { class: 'stack' }, el('div', { class: 'pair-tiles' }, only(a, b, onlyA), only(b, a, onlyB)), forestPlot(`Time, tokens and cost of ${clip(b, 80)}, as a multiple`, of(data.ratios), true, [a, b]), winsCard(of(data.wins))),
+    el('div', { class: 'stack' }, el('div', { class: 'pair-tiles' }, only(a, b, onlyA), only(b, a, onlyB)), forestPlot(`${ratioNames(of(data.ratios))} of ${clip(b, 80)}, as a multiple`, of(data.ratios), true, [a, b]), winsCard(of(data.wins))),
   ].filter(Boolean);
 }
 

@@ -71,10 +71,15 @@ function callBrief(input) {
   return key === 'pattern' && typeof input.path === 'string' ? `${text} in ${oneLine(input.path, 80)}` : text;
 }
 
+// The text without the marks of Markdown; the signs of `2 * 3 > 5 in C#` are none.
+function withoutMarks(text) {
+  return text.replace(/^ {0,3}(?:#{1,6}|[>*]) +/gm, '').replace(/(\*{1,2})(?=[^\s*])([^*\n]{1,400})\1|`+/g, '$2');
+}
+
 function stepBrief(step) {
   if (step.type === 'tool_call') return callBrief(step.input);
   if (step.type === 'plan') return plural(asList(step.entries).length, 'item');
-  return oneLine(String(step.content ?? '').replace(/[*`#>]+/g, ''), 200);
+  return oneLine(withoutMarks(String(step.content ?? '').slice(0, 2000)), 200);
 }
 
 function toolBody(step) {
