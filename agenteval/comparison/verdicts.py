@@ -208,7 +208,10 @@ def to_settle(found: Difference) -> str:
 
 
 def times(found: Ratio, unit: Unit, what: str, trials: bool) -> str:
-    """Both means, and how many times the earlier run's the later run's is; first of all if no difference is shown."""
+    """Both means, and how many times the earlier run's the later run's is; first of all if no difference is shown.
+
+    Without an interval, as when the ratio is the same for every prompt, many prompts say neither.
+    """
     show = SHOW[unit]
     text = f"{show(found.mean_a or 0.0)} → {show(found.mean_b or 0.0)} a {'trial' if trials else 'prompt'}"
     text += f", {'geometric mean ' if unit == 'ms' else ''}{1 / (found.ratio or 1):.2f} x"
@@ -217,6 +220,8 @@ def times(found: Ratio, unit: Unit, what: str, trials: bool) -> str:
         low, high = 1 / found.interval.high, 1 / found.interval.low
         text += f" (95% interval {low:.2f} to {high:.2f})"
         shown = not low <= 1 <= high
+    elif found.n >= FEWEST and found.ratio not in (None, 1.0):
+        text, shown = f"{text} (no interval)", True
     text += ", estimated at list prices" if found.estimated else ""
     return text if shown else f"no difference in {what} shown: {text}"
 
