@@ -313,6 +313,16 @@ def test_filters_answer_in_batches(tmp_path: Path) -> None:
     assert done.ids == ["p1"] and done.records[0]["pass"], done
 
 
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_filter_that_ends_without_answers_is_given_up(code: int, tmp_path: Path) -> None:
+    """Also if all slots are taken by such records: a second try must not wait for the slot of the first."""
+    write(tmp_path / "records.jsonl", *PROMPTS[:3])
+    args = ("records.jsonl", "-j", 1, "--", "sh", "-c", f"exit {code}")
+    done = simulated("a", *args, cwd=tmp_path).expect(1)
+    assert done.ids == [record["id"] for record in PROMPTS[:3]], done
+    assert all(f"exited with code {code}" in record["errors"][0] for record in done.records), done
+
+
 @pytest.mark.parametrize(
     ("quick", "slow", "sizes"), [(math.inf, math.inf, [1, 4, 16, 64, 256, 256, 256, 147]), (-1, -1, [1] * 1000)]
 )
