@@ -45,6 +45,8 @@ PROMPTS = [{"id": f"p{number}", "input": f"question {number}", "hint": "question
         (["--", "ae-run", "-o", "x"], "-o after -- would act on the nodes: put it before --"),
         (["--", "ae-run", "-ox"], "-o after -- would act on the nodes: put it before --"),
         (["--", "ae-run", "-j2"], "-j after -- would act on the nodes: put it before --"),
+        (["--", "ae-run", "-s", "no-such", "--agent-arg", "-json"], 'no adapter schema is named "no-such"'),
+        (["--env", "NOT_THERE", "--", "grep", "-only"], "--env NOT_THERE: is not set"),
         (["--", "ae-grade", "results.jsonl", "-g", "x"], "ae-grade gets its records from ae-ray"),
         (["--", "ae-grade", "--labels", "x"], "--labels would be counted on each node"),
         (
