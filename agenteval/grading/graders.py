@@ -187,9 +187,11 @@ def _host_of(words: list[str]) -> list[str] | None:
         return [_javascript_runtime(head), os.path.join(HERE, "javascript_host.mjs"), os.path.abspath(head)]
     is_function = is_file and head.endswith(".py") and not is_program
     if (found := re.fullmatch(r"(.+)[.]py:(\w+)", head)) and os.path.isfile(f"{found[1]}.py"):
-        module = found[1].removeprefix("./").replace("/", ".")
+        module = os.path.relpath(found[1]).replace("/", ".")
         meant = f"{found[1]}.py" if found[2] == "grade" else f"{module}:{found[2]}"
-        raise UserError(f"-g {head}: name either a file or MODULE:FUNCTION; did you mean {meant}?")
+        can_import = found[2] == "grade" or all(map(str.isidentifier, module.split(".")))
+        advice = f"did you mean {meant}?" if can_import else "the function of a file is called grade"
+        raise UserError(f"-g {head}: name either a file or MODULE:FUNCTION; {advice}")
     if is_function or re.match(r"^[\w.]+:\w+$", head):
         reference = os.path.abspath(head) if is_function else head
         return [sys.executable, "-P", os.path.join(HERE, "python_host.py"), reference]

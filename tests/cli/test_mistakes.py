@@ -28,6 +28,7 @@ def here(tmp_path: Path) -> Path:
     (tmp_path / "unfinished.py").write_text("def grad(record):\n    return {'pass': True}\n")
     (tmp_path / "questions.txt").write_text("What is 2+2?\nWhat is 3+3?\n")
     (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "un-importable.py").touch()
     (tmp_path / "hint.txt").write_text("a hint\n")
     (tmp_path / "graders").mkdir()
     script(tmp_path / "agent", "echo hello")
@@ -58,6 +59,10 @@ MISTAKES = [
     (
         "ae-grade results.jsonl -g unfinished.py:grad",
         "name either a file or MODULE:FUNCTION; did you mean unfinished:grad?",
+    ),
+    (
+        "ae-grade results.jsonl -g un-importable.py:grad",
+        "name either a file or MODULE:FUNCTION; the function of a file is called grade",
     ),
     ("ae-grade results.jsonl -g unfinished.py", "it has no function 'grade'; define grade(record)"),
     (
