@@ -69,7 +69,7 @@ class NumberRange(click.FloatRange):
         """Returns the number; fails if it is not finite."""
         percent = str(value).endswith("%")
         given = number_in(str(value).removesuffix("%"))
-        if self.max is not None and self.max <= 1 and (percent or given > 1) and given <= 100:
+        if self.max is not None and self.max <= 1 and (percent or given > 1) and 0 <= given <= 100:
             self.fail(f"{value} is {'a percentage' if percent else 'above 1'}: write {given / 100:g}", param, ctx)
         number = float(super().convert(value, param, ctx))
         if not isfinite(number):

@@ -38,8 +38,8 @@ OF_LISTS = {1: "the output cannot be written"}
 GRADER_FILE = r"[.](?:py|[cm]?js|m?ts)$"
 DATA_FILE = r"[.](?:jsonl|ndjson|json|html|md|csv|svg|xml|txt|parquet)$"
 USUAL_NAMES = {  # what other programs call an option → what it is called here
-    **dict.fromkeys(("--jobs", "--workers", "--parallel", "--threads"), "-j"),
-    **dict.fromkeys(("--agent", "--adapter"), "-s"),
+    **dict.fromkeys(("--jobs", "--workers", "--parallel", "--threads"), "--concurrency"),
+    **dict.fromkeys(("--agent", "--adapter"), "--schema"),
     **dict.fromkeys(("--threshold", "--pass-rate", "--min-pass-rate"), "--min passRate=…"),
     **dict.fromkeys(("--verbose", "-v"), "--debug"),
 }
@@ -177,9 +177,10 @@ def _lacks_option(tool: Tool, args: list[str], first: str) -> str | None:
     forms = [param.type.choices for param in tool.params if "-f" in param.opts and isinstance(param.type, click.Choice)]
     if forms and first in forms[0]:
         return f"{first}: choose the format with -f {first}"
-    until = args[: args.index(first) + 1] if first in args else []  # what comes after a command is its arguments
-    bare = [word for before, word in zip(["", *until], until, strict=False) if not before.startswith("-")]
-    if "--grader" in options and (grader := next((word for word in bare if re.search(GRADER_FILE, word)), None)):
+    bare = [word for before, word in zip(["", *args], args, strict=False) if not before.startswith("-")]
+    grader = next((word for word in bare if re.search(GRADER_FILE, word)), None)
+    has_agent = not tool.takes_command or _names_agent(args)  # else the file may be the agent
+    if grader and has_agent and "--grader" in options:
         return f"{grader}: name a grader with -g: -g {shlex.quote(grader)}"
     if os.path.isfile(first) and not os.access(first, os.X_OK):
         return f"{first}: {tool.name} reads one file; for several: cat FILE… | {tool.name} …"
@@ -192,16 +193,15 @@ def _extra_words(tool: Tool, args: list[str], message: str) -> str:
     """Returns what to type instead of unexpected words: an adapter's name, a command or a prompt."""
     name, first = tool.name or "ae", _first_extra(message)
     at = args.index(first) if first in args else len(args)
-    if first == "{}":
-        options = {name for param in tool.params for name in param.opts}
-        end = next((end for end, word in enumerate(args) if end > at and word in options), len(args))
-        command = " ".join([args[at - 1].removeprefix("--simple="), *args[at:end]])
-        before = [word for word in args[: at - 1] if word != "--simple"]
-        line = shlex.join([name, *before, "--simple", command, *args[end:]])
+    start = next((start for start, word in enumerate(args[:at]) if word.partition("=")[0] == "--simple"), None)
+    if start is not None and "{}" in args[at:]:
+        end = _end_of_command(tool, args, at)
+        command = _template([*args[start].split("=", 1)[1:], *args[start + 1 : end]])
+        line = shlex.join([name, *args[:start], "--simple", command, *args[end:]])
         return f"{first}: put quotes around the command of --simple: {line}"
     if _is_adapter(first):
         return f"{first}: name an agent with -s: {shlex.join([name, *args[:at], '-s', *args[at:]])}"
-    if any(word.partition("=")[0] in ("-s", "--schema", "--simple", "--shell") for word in args):
+    if _names_agent(args):
         takes_prompt = any("-p" in param.opts for param in tool.params)
         return message + (": put quotes around a prompt, as in -p 'What is 2+2?'" if takes_prompt else "")
     return f"{message}: {_with_dashes(tool, args, at)}"
@@ -210,11 +210,27 @@ def _extra_words(tool: Tool, args: list[str], message: str) -> str:
 def _with_dashes(tool: Tool, args: list[str], at: int) -> str:
     """Returns the command line with -- before the command that begins at this word; that is for agents with ACP."""
     line = shlex.join([tool.name or "ae", *args[:at], "--", *args[at:]])
-    takes_any = any("--simple" in param.opts for param in tool.params)
-    simple = (
-        f"; if it does not speak ACP: --simple {shlex.quote(f'{args[at]} {{}}')}" if takes_any and args[at:] else ""
-    )
-    return f"put -- before the command: {line}{simple}"
+    command = args[at : _end_of_command(tool, args, at)]
+    if not command or not any("--simple" in param.opts for param in tool.params):
+        return f"put -- before the command: {line}"
+    simple = shlex.quote(_template(command if "{}" in command else [*command, "{}"]))
+    return f"put -- before the command: {line}; if it does not speak ACP: --simple {simple}"
+
+
+def _template(command: list[str]) -> str:
+    """Returns the words of a command as --simple takes them, without quotes around {}."""
+    return " ".join(word if word == "{}" else shlex.quote(word) for word in command)
+
+
+def _end_of_command(tool: Tool, args: list[str], at: int) -> int:
+    """Returns where the words of a command end of which this is one: before the tool's next option."""
+    options = {name for param in tool.params for name in param.opts}
+    return next((end for end in range(at, len(args)) if args[end].partition("=")[0] in options), len(args))
+
+
+def _names_agent(args: list[str]) -> bool:
+    """Returns whether an option names the agent."""
+    return any(word.partition("=")[0] in ("-s", "--schema", "--simple", "--shell") for word in args)
 
 
 def _command_before(tool: Tool, option: str, args: list[str]) -> int | None:

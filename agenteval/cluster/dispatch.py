@@ -85,7 +85,8 @@ class Dispatcher:
         try:
             for answers in self._answers(slot, batch):
                 found |= answers.found
-                while following in found:
+                # A record without an answer is tried again, which needs a slot: this one is given back before.
+                while following in found and found[following].code is None:
                     yield from self._settle(batch[following], found[following])
                     following += 1
             self._slots.give_back(slot)

@@ -155,17 +155,21 @@ def _program_of(head: str) -> str:
     try:
         return find_program(head)
     except UserError:
-        if os.path.isfile(head):
-            raise  # it is not executable
+        if os.path.isfile(head) or shutil.which(head):
+            raise  # it is there, but cannot run
     if os.path.isdir(head):
         raise UserError(f"-g {head}: is a directory; name a file in it")
     own = [PREFIX + name.removesuffix(".py") for name in sorted(os.listdir(COMMAND_LINES)) if name[0].isalpha()]
-    here = [name for name in sorted(os.listdir()) if os.path.splitext(name)[0] == head and os.path.isfile(name)]
+    here = [name for name in sorted(os.listdir()) if os.path.splitext(name)[0] == head and _may_be_grader(name)]
     close = similar_files(head) if _looks_like_file(head) else here or similar(head, own)[:1]
     if close:
         raise UserError(f"-g {head}: no such grader; did you mean {', '.join(close)}?")
     known = "" if _looks_like_file(head) else f", nor a command on PATH; those of the suite are {', '.join(own)}"
     raise UserError(f"-g {head}: no such file{known}")
+
+
+def _may_be_grader(path: str) -> bool:
+    return os.path.isfile(path) and (path.endswith((".py", *JAVASCRIPT)) or os.access(path, os.X_OK))
 
 
 def _looks_like_file(head: str) -> bool:
@@ -183,9 +187,11 @@ def _host_of(words: list[str]) -> list[str] | None:
         return [_javascript_runtime(head), os.path.join(HERE, "javascript_host.mjs"), os.path.abspath(head)]
     is_function = is_file and head.endswith(".py") and not is_program
     if (found := re.fullmatch(r"(.+)[.]py:(\w+)", head)) and os.path.isfile(f"{found[1]}.py"):
-        module = found[1].removeprefix("./").replace("/", ".")
+        module = os.path.relpath(found[1]).replace("/", ".")
         meant = f"{found[1]}.py" if found[2] == "grade" else f"{module}:{found[2]}"
-        raise UserError(f"-g {head}: name either a file or MODULE:FUNCTION; did you mean {meant}?")
+        can_import = found[2] == "grade" or all(map(str.isidentifier, module.split(".")))
+        advice = f"did you mean {meant}?" if can_import else "the function of a file is called grade"
+        raise UserError(f"-g {head}: name either a file or MODULE:FUNCTION; {advice}")
     if is_function or re.match(r"^[\w.]+:\w+$", head):
         reference = os.path.abspath(head) if is_function else head
         return [sys.executable, "-P", os.path.join(HERE, "python_host.py"), reference]

@@ -96,17 +96,24 @@ def find_program(name: str) -> str:
 
 
 def _check_interpreter(path: str) -> None:
-    """Raises UserError if a script's #! line names a program that does not exist."""
+    """Raises UserError if a script cannot start because of its #! line.
+
+    An interpreter with a relative path is looked up where the script will run, so it is not checked here.
+    """
     try:
         with os.fdopen(open_regular(path, follow=True), "rb") as file:
             first = file.readline(256)
     except OSError:
         return  # it may be executable and not readable
-    words = os.fsdecode(first[2:]).split() if first.startswith(b"#!") else []
-    if words and first.endswith(b"\r\n"):
+    if not first.startswith(b"#!"):
+        return
+    interpreter, *rest = re.split("[ \t]+", os.fsdecode(first[2:]).strip(" \t\n"))
+    # A \r becomes part of a program's name; after options, as in `perl -w` and `env -S`, it may do no harm.
+    program = rest[0] if os.path.basename(interpreter) == "env" and len(rest) == 1 else interpreter
+    if program.endswith("\r") and not program.startswith("-"):
         raise UserError(f"{path}: has Windows line endings, with which it cannot start (dos2unix {path})")
-    if words and not os.path.exists(words[0]):
-        raise UserError(f"{path}: the interpreter in its first line, {words[0]}, does not exist")
+    if os.path.isabs(interpreter) and not os.path.exists(interpreter):
+        raise UserError(f"{path}: the interpreter in its first line, {interpreter}, does not exist")
 
 
 TRACED = 2000  # bytes of a line

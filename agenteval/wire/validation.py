@@ -21,7 +21,7 @@ _TYPE_NAMES = {
     "null": "null",
 }
 # What other programs call a field.
-OTHER_NAMES = {"input": ("prompt", "question", "query", "instruction", "messages"), "pass": ("passed", "success", "ok")}
+OTHER_NAMES = {"input": ("prompt", "question", "query", "instruction"), "pass": ("passed", "success", "ok")}
 _known: set[type] = set()  # types that msgspec has analysed
 _analysing = threading.Lock()
 _ERROR = r"(?s)^(?P<what>.*?)(?: - at `\$(?P<path>.*?)`)?$"

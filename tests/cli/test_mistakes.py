@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shlex
 from pathlib import Path
@@ -27,6 +28,8 @@ def here(tmp_path: Path) -> Path:
     (tmp_path / "unfinished.py").write_text("def grad(record):\n    return {'pass': True}\n")
     (tmp_path / "questions.txt").write_text("What is 2+2?\nWhat is 3+3?\n")
     (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "un-importable.py").touch()
+    (tmp_path / "hint.txt").write_text("a hint\n")
     (tmp_path / "graders").mkdir()
     script(tmp_path / "agent", "echo hello")
     for name, first in {"windows": "#!/bin/sh\r\n", "strange": "#!/no/such/shell\n"}.items():
@@ -49,12 +52,17 @@ MISTAKES = [
     ("ae-grade results.jsonl --model m -g ae-grader-judge", "It goes with the grader: -g 'ae-grader-judge --model …'"),
     ("ae-capture prompts.jsonl -g ae-grader-hint --exact", "It goes with the grader: -g 'ae-grader-hint --exact …'"),
     ("ae-grade results.jsonl -g grader", "-g grader: no such grader; did you mean grader.py?"),
+    ("ae-grade results.jsonl -g hint", "-g hint: no such grader; did you mean ae-grader-hint?"),
     ("ae-grade results.jsonl grader.py", "grader.py: name a grader with -g: -g grader.py"),
     ("ae-grade grader.py results.jsonl", "grader.py: name a grader with -g: -g grader.py"),
     ("ae-grade results.jsonl -g grader.py:grade", "name either a file or MODULE:FUNCTION; did you mean grader.py?"),
     (
         "ae-grade results.jsonl -g unfinished.py:grad",
         "name either a file or MODULE:FUNCTION; did you mean unfinished:grad?",
+    ),
+    (
+        "ae-grade results.jsonl -g un-importable.py:grad",
+        "name either a file or MODULE:FUNCTION; the function of a file is called grade",
     ),
     ("ae-grade results.jsonl -g unfinished.py", "it has no function 'grade'; define grade(record)"),
     (
@@ -114,6 +122,11 @@ MISTAKES = [
         "ae-capture prompts.jsonl --simple=./agent {} twice -o out.jsonl",
         "ae-capture prompts.jsonl --simple './agent {} twice' -o out.jsonl (try",
     ),
+    (
+        "ae-capture prompts.jsonl --simple ./agent x 'a b' {} -o out.jsonl",
+        """ae-capture prompts.jsonl --simple './agent x '"'"'a b'"'"' {}' -o out.jsonl (try""",
+    ),
+    ("ae-capture prompts.jsonl -s claude {}", "Got unexpected extra argument ({}): put quotes around a prompt"),
     ("ae-capture prompts.jsonl --simple './agnet {}'", "./agnet: no such command; did you mean ./agent?"),
     ("ae-capture prompts.jsonl -s cluade", "did you mean claude?"),
     ("ae-capture prompts.jsonl --simple ./agent --sandbox dokcer", "is not one of 'bwrap', 'podman', 'docker'."),
@@ -133,6 +146,8 @@ MISTAKES = [
         "--workspace-dir more.jsonl: is a file; name a directory",
     ),
     ("ae-run prompts.jsonl ./agent", "if it does not speak ACP: --simple './agent {}'"),
+    ("ae-capture prompts.jsonl sh grader.py", "if it does not speak ACP: --simple 'sh grader.py {}' (try"),
+    ("ae-run prompts.jsonl sh -- x", "Got unexpected extra argument (sh) (try 'ae-run --help')"),
     ("ae-run prompts.jsonl --simple 'agent {}'", "agent: command not found; did you mean ./agent?"),
     ("ae-run prompts.jsonl --simple './windows {}'", "./windows: has Windows line endings, with which it cannot start"),
     ("ae-run prompts.jsonl --simple 'A=1 ./agent {}'", "--simple: set a variable with --env A=1"),
@@ -145,11 +160,13 @@ MISTAKES = [
     ("ae-capture say hello -s text", "(hello): put quotes around a prompt, as in -p 'What is 2+2?'"),
     ("ae-run prompts.jsonl --simple './agent {}' -o agent", "agent: is not a file of records; write to another file"),
     # options and names
-    ("ae-run prompts.jsonl --jobs 4", "No such option '--jobs'. Did you mean '-j'?"),
-    ("ae-run prompts.jsonl --agent claude", "No such option '--agent'. Did you mean '-s'?"),
+    ("ae-run prompts.jsonl --jobs 4", "No such option '--jobs'. Did you mean '--concurrency'?"),
+    ("ae-run prompts.jsonl --agent claude", "No such option '--agent'. Did you mean '--schema'?"),
+    ("ae-compare results.jsonl again.jsonl --agent claude", "No such option '--agent'. (try"),  # -s is the strategy
     ("ae-gate results.jsonl --pass-rate 0.9", "No such option '--pass-rate'. Did you mean '--min passRate=…'?"),
     ("ae-gate results.jsonl --min passRate=90%", "passRate is between 0 and 1: write passRate=0.9"),
     ("ae-plan --pass-rate 80%", "80% is a percentage: write 0.8"),
+    ("ae-plan --pass-rate -80%", "'-80%' is not a valid number"),
     ("ae-format results.jsonl --model x", "These have it: ae-capture, ae-run, ae-trials"),
     ("ae-trials prompts.jsonl --trials 3", "No such option '--trials'. These have it: ae-plan"),
     ("ae-run prompts.jsonl -j many", "'many' is not a valid whole number"),
@@ -182,6 +199,27 @@ def test_no_references(here: Path) -> None:
 def test_no_prompts_to_validate(here: Path) -> None:
     done = run("ae-validate-refs", "empty.jsonl", "-g", "grader.py", cwd=here).expect(0)
     assert done.messages == ["ae-validate-refs: empty.jsonl: contains no prompts: nothing was validated"]
+
+
+@pytest.mark.parametrize(
+    ("first", "cwd"),
+    [
+        ("#!/usr/bin/env -S sh\r", "."),
+        ("#!./shell", "graders"),  # found where the script runs
+    ],
+)
+def test_scripts_that_start_although_they_look_wrong(here: Path, first: str, cwd: str) -> None:
+    (here / "odd").write_text(f"{first}\necho hello\n", newline="")
+    (here / "odd").chmod(0o755)
+    (here / "graders" / "shell").symlink_to("/bin/sh")
+    done = run("ae-run", "-", "--cwd", cwd, "--simple", "./odd {}", stdin=jsonl(PROMPTS[0]), cwd=here).expect(0)
+    assert done.records[0]["exitCode"] == 0, done
+
+
+def test_a_grader_on_path_that_cannot_start(here: Path) -> None:
+    env = {"PATH": f"{here}:{os.environ['PATH']}"}
+    done = run("ae-grade", "-g", "strange", stdin=jsonl(RESULT), cwd=here / "graders", env=env).expect(2)
+    done.says("/strange: the interpreter in its first line, /no/such/shell, does not exist")
 
 
 @pytest.mark.parametrize(

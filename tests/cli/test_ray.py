@@ -45,6 +45,8 @@ PROMPTS = [{"id": f"p{number}", "input": f"question {number}", "hint": "question
         (["--", "ae-run", "-o", "x"], "-o after -- would act on the nodes: put it before --"),
         (["--", "ae-run", "-ox"], "-o after -- would act on the nodes: put it before --"),
         (["--", "ae-run", "-j2"], "-j after -- would act on the nodes: put it before --"),
+        (["--", "ae-run", "-s", "no-such", "--agent-arg", "-json"], 'no adapter schema is named "no-such"'),
+        (["--env", "NOT_THERE", "--", "grep", "-only"], "--env NOT_THERE: is not set"),
         (["--", "ae-grade", "results.jsonl", "-g", "x"], "ae-grade gets its records from ae-ray"),
         (["--", "ae-grade", "--labels", "x"], "--labels would be counted on each node"),
         (
@@ -311,6 +313,16 @@ def test_filters_answer_in_batches(tmp_path: Path) -> None:
         0, stderr="ae-ray: 1 prompt has no reference, and was not validated\n"
     )
     assert done.ids == ["p1"] and done.records[0]["pass"], done
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_filter_that_ends_without_answers_is_given_up(code: int, tmp_path: Path) -> None:
+    """Also if all slots are taken by such records: a second try must not wait for the slot of the first."""
+    write(tmp_path / "records.jsonl", *PROMPTS[:3])
+    args = ("records.jsonl", "-j", 1, "--", "sh", "-c", f"exit {code}")
+    done = simulated("a", *args, cwd=tmp_path).expect(1)
+    assert done.ids == [record["id"] for record in PROMPTS[:3]], done
+    assert all(f"exited with code {code}" in record["errors"][0] for record in done.records), done
 
 
 @pytest.mark.parametrize(

@@ -342,7 +342,9 @@ def check_command(command: list[str] | None) -> list[str]:
         raise UserError("give a tool after --, such as: ae-ray prompts.jsonl -- ae-capture -s claude")
     own = command[: command.index("--")] if "--" in command else command
     ours = (*OURS, "-j", "--concurrency") if command[0] in AGENT_TOOLS else OURS
-    for word in own:
+    for before, word in zip(["", *own], own, strict=False):
+        if before == "--agent-arg":
+            continue  # an option of the agent
         if word == "--strict" and command[0] not in AGENT_TOOLS:
             raise UserError(f"--strict of {command[0]} would stop one node, not the run: leave it out")
         if word.partition("=")[0] == "--shard":
@@ -350,7 +352,8 @@ def check_command(command: list[str] | None) -> list[str]:
                 "--shard is for machines that do not know of each other; leave it out, ae-ray distributes the "
                 "records itself"
             )
-        name = word.partition("=")[0] if word.startswith("--") else word[:2]  # -oFILE is -o FILE
+        is_joined = command[0] in TOOLS and not word.startswith("--")  # -oFILE is -o FILE
+        name = word[:2] if is_joined else word.partition("=")[0]
         if name in ours:
             raise UserError(f"{name} after -- would act on the nodes: put it before --")
     return command
