@@ -46,7 +46,7 @@ from agenteval.wire.records import RUN_ID_VARIABLE, Record
 
 SLOT_CPUS = 0.01  # agents wait for their provider most of the time
 LARGEST_WINDOW = 64  # agents that one worker runs at the same time
-OF_NODES = f"/var/tmp/agenteval-{os.getuid()}"  # the directory of all runs' workspaces on a node
+OF_NODES = "/var/tmp"  # where runs have their workspaces on a node, below a directory of the user
 OURS = ("-o", "--output", "--resume", "--append", "--overwrite", "--keep-order")
 BROUGHT = ".agenteval-workspaces"  # marks a directory in which --resume may replace workspaces
 AGENT_TOOLS = ("ae-run", "ae-capture", "ae-trials")
