@@ -444,6 +444,19 @@ def test_a_worker_that_is_gone_still_has_a_node(capfd: pytest.CaptureFixture[str
     assert capfd.readouterr().err == "ae-ray: bad: gets no more records: no\n"
 
 
+def test_nodes_that_a_slot_could_never_be_on_do_not_count() -> None:
+    """Else a run would wait for ever once the only node with enough memory is left out."""
+    node = {"NodeID": "a", "Alive": True, "Resources": {"CPU": 2.0, "memory": 4e9}}
+    nodes = [node, {**node, "NodeID": "b", "Resources": {"CPU": 1.0, "memory": 8e9, "fpga": 1.0}}]
+    nodes += [{**node, "NodeID": "dead", "Alive": False}, {**node, "NodeID": "head", "Resources": {"memory": 8e9}}]
+    cluster = RayCluster.__new__(RayCluster)
+    cluster._ray = SimpleNamespace(nodes=lambda: nodes)
+    assert cluster.nodes(SlotRequest(0.01, 0, 0, {})) == {"a", "b"}
+    assert cluster.nodes(SlotRequest(2, 0, 0, {})) == {"a"}
+    assert cluster.nodes(SlotRequest(0.01, 0, 5 << 30, {})) == cluster.nodes(SlotRequest(1, 0, 0, {"fpga": 1})) == {"b"}
+    assert cluster.nodes(SlotRequest(1, 1, 0, {})) == set()
+
+
 def test_no_worker_is_opened_after_the_end() -> None:
     """Records find their workers dead when the run has been stopped; Ray would connect once more to open another."""
     opened: list[Any] = []

@@ -199,16 +199,18 @@ class Share(NamedTuple):
     def slots_for_filters(self, cluster: RayCluster, console: Console) -> Slots:
         """Returns slots with one batch at a time each."""
         count = self.records or cluster.cpus()
-        return Slots(partial(cluster.open_slot, self.request, 1), count, 1, console, all_nodes=cluster.nodes)
+        opener, nodes = partial(cluster.open_slot, self.request, 1), partial(cluster.nodes, self.request)
+        return Slots(opener, count, 1, console, all_nodes=nodes)
 
     def slots_for_agents(self, cluster: RayCluster, console: Console) -> Slots:
         """Returns the fewest slots that serve all records, at least one per node: agents wait, workers take memory."""
         records = self.records or cluster.cpus()
-        fewest = records if self.alone else max(len(cluster.nodes()), 1, -(-records // LARGEST_WINDOW))
+        nodes = partial(cluster.nodes, self.request)
+        fewest = records if self.alone else max(len(nodes()), 1, -(-records // LARGEST_WINDOW))
         count = min(records, fewest)
         window = -(-records // count)
         opener = partial(cluster.open_slot, self.request, window)
-        return Slots(opener, count, window, console, records, all_nodes=cluster.nodes)
+        return Slots(opener, count, window, console, records, all_nodes=nodes)
 
 
 # --- agents -------------------------------------------------------------------------------------
