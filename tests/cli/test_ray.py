@@ -218,6 +218,21 @@ def test_nodes_without_the_agent_are_an_error(tmp_path: Path) -> None:
     assert "no-such-agent" in done.stderr and "no other node is left" in done.stderr, done
 
 
+def test_a_reason_to_leave_nodes_out_is_shown_once(tmp_path: Path) -> None:
+    """Either it is that of all nodes, which is an error, or the others are named at the end."""
+    records = [{**prompt, "output": "x"} for prompt in PROMPTS]
+    write(tmp_path / "results.jsonl", *records)
+    args = ("results.jsonl", "-j", 6, "--", "ae-grade", "-g", "no-such-grader")
+    done = simulated("a,b,c", *args, cwd=tmp_path).expect(2)
+    assert len(done.messages) == 2 and "gets no more records: the command cannot run" in done.messages[0], done
+    assert done.stderr.count("no-such-grader") == 1 and done.messages[1] == "ae-ray: no other node is left", done
+    env = program(tmp_path, "cat > /dev/null; sleep 0.1; echo '{\"pass\":true}'")
+    some = simulated("a,b:/usr/bin:/bin,c:/usr/bin:/bin", *args[:-1], "myagent", cwd=tmp_path, env=env).expect(0)
+    assert ids(some.records) == ids(PROMPTS) and some.stderr.count("myagent") == 1, some
+    says = r"ae-ray: [bc]: got no more records either, for the same reason as the first"
+    assert len(some.messages) == 2 and re.fullmatch(says, some.messages[1]), some
+
+
 @pytest.mark.parametrize("command", [("ae-run", "--shell", "echo fine"), ("ae-grade", "-g", "ae-grader-hint")])
 def test_workers_that_die_cost_no_record(command: tuple[str, ...], tmp_path: Path) -> None:
     records = [{**prompt, "output": "a question", "trajectory": []} for prompt in PROMPTS]
