@@ -311,26 +311,29 @@ class NodeWorker(Worker):
 
     def _read_messages(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stderr is not None
-        for line in process.stderr:
-            with self._lock:
-                self._messages[MOST_MESSAGES - 1 :] = [line.decode("utf-8", "replace").rstrip()]
+        with process.stderr:
+            for line in process.stderr:
+                with self._lock:
+                    self._messages[MOST_MESSAGES - 1 :] = [line.decode("utf-8", "replace").rstrip()]
 
     def _read_answers(self, process: subprocess.Popen[bytes], messages_reader: threading.Thread) -> None:
         """Hands each answer to the call that waits for it; at the end of the process, its exit code to all of them."""
         assert process.stdout is not None
-        for line in process.stdout:
-            found = decode_record(line) if line.endswith(b"\n") else {}
-            packed = _take_packed(found)
-            with self._lock:
-                waiting = self._waiting.pop(found.get("key", ""), None)
-                messages = self._take_messages()
-            if waiting is not None:
-                waiting.put(NodeAnswer(encode(found), messages, packed=packed))
+        with process.stdout:
+            for line in process.stdout:
+                found = decode_record(line) if line.endswith(b"\n") else {}
+                packed = _take_packed(found)
+                with self._lock:
+                    waiting = self._waiting.pop(found.get("key", ""), None)
+                    messages = self._take_messages()
+                if waiting is not None:
+                    waiting.put(NodeAnswer(encode(found), messages, packed=packed))
         code = process.wait()
         messages_reader.join(LAST_WORDS)
         with self._lock:
             if self._process is process:
                 self._process = None
+            _close_stdin(process)
             left, self._waiting = list(self._waiting.values()), {}
             messages = self._take_messages()
         for one in left:

@@ -26,7 +26,7 @@ import pytest
 from agenteval.cluster import dispatch
 from agenteval.cluster.ray_cluster import RayCluster, SlotRequest, named_files
 from agenteval.cluster.slots import Slots
-from agenteval.cluster.worker import RUNS_VARIABLE, Answers, FilterAnswer, Node
+from agenteval.cluster.worker import RUNS_VARIABLE, Answers, FilterAnswer, Node, NodeAnswer, NodeWorker
 from agenteval.errors import Stopped
 from agenteval.streams.console import Console
 from agenteval.wire.records import RUN_ID_VARIABLE
@@ -470,6 +470,14 @@ def test_nodes_that_a_slot_could_never_be_on_do_not_count() -> None:
     assert cluster.nodes(SlotRequest(2, 0, 0, {})) == {"a"}
     assert cluster.nodes(SlotRequest(0.01, 0, 5 << 30, {})) == cluster.nodes(SlotRequest(1, 0, 0, {"fpga": 1})) == {"b"}
     assert cluster.nodes(SlotRequest(1, 1, 0, {})) == set()
+
+
+def test_why_a_process_has_ended_is_read_to_the_end() -> None:
+    """Its stdout may end before its stderr has been read, which tells why it ended."""
+    worker = NodeWorker(["ae-run"], None)
+    worker._command = ["sh", "-c", "exec >&-; { sleep 0.5; echo why >&2; } & exit 2"]
+    worker.prepare({}, "n")
+    assert worker.run("1", b"{}") == NodeAnswer(None, ["why"], code=2)
 
 
 def test_no_worker_is_opened_after_the_end() -> None:

@@ -295,3 +295,16 @@ def test_a_node_without_the_grader_gets_no_more_records(two_nodes: TwoNodes, tmp
     assert "no-such-grader" in without.messages[0] and without.messages[1:] == ["ae-ray: no other node is left"], (
         without
     )
+
+
+def test_a_node_that_alone_has_the_resources_is_left_out(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    """Other nodes are there, but a record could never get its resources on them: the run does not wait for ever."""
+    script(two_nodes.tools / "some-grader", "cat > /dev/null; echo '{\"pass\":true}'")
+    write(tmp_path / "results.jsonl", {**PROMPTS[0], "output": "x"})
+    node = two_nodes.cluster.add_node(num_cpus=1, resources={"fpga": 1})
+    try:
+        args = ("results.jsonl", "--address", two_nodes.address, "--resources", "fpga=1", "--", "ae-grade", "-g")
+        done = run("ae-ray", *args, "some-grader", cwd=tmp_path, timeout=SLOW).expect(2)
+    finally:
+        two_nodes.cluster.remove_node(node)
+    assert "some-grader" in done.stderr and done.stderr.endswith("; no other node is left\n"), done
