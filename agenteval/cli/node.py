@@ -7,23 +7,28 @@ is packed into a file, `packed`.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import msgspec
 
 from agenteval.agents.run import PromptRun
 from agenteval.agents.run_settings import RunSettings
+from agenteval.agents.workspace_changes import FOLDER
 from agenteval.cli.graded_runs import inline_graders
 from agenteval.cli.tool import Tool, tool
 from agenteval.cli.tools import capture, extract, grade, run, trials, validate_refs
 from agenteval.cluster.worker import PACK_VARIABLE, RUNS_VARIABLE
-from agenteval.errors import WorkspaceError
+from agenteval.errors import UserError, WorkspaceError
 from agenteval.grading.verdict import passed
+from agenteval.processes.scratch import remove_tree
+from agenteval.streams.files import open_private
 from agenteval.streams.jsonl import decode_record
 from agenteval.streams.source import Source
 from agenteval.streams.spool import file_with
@@ -76,18 +81,23 @@ class Requests:
         self.name, self.keep_raw = name, options.pop("keep_raw", False)
         for own in ("path", "prompt", "k"):
             options.pop(own, None)
-        run_id, base = os.environ[RUN_ID_VARIABLE], os.environ.pop(RUNS_VARIABLE, None)
+        run_id, runs = os.environ[RUN_ID_VARIABLE], os.environ.pop(RUNS_VARIABLE, None)
         self.pack = bool(os.environ.pop(PACK_VARIABLE, None))
         settings = RunSettings(**{**options, **OF_THE_RUN})
-        if settings.workspace_dir is not None and base is not None:
-            settings = msgspec.structs.replace(settings, workspace_dir=_place_of(base, run_id, settings.workspace_dir))
+        self.place: str | None = None  # a directory for this run alone, if workspaces are below one
+        if settings.workspace_dir is not None and runs is not None and not os.path.isabs(settings.workspace_dir):
+            self.place = os.path.join(runs, f"agenteval-{os.getuid()}", run_id)
+            workspaces = os.path.join(self.place, settings.workspace_dir)
+            settings = msgspec.structs.replace(settings, workspace_dir=workspaces)
         graders = inline_graders(settings, Source(None, opened=file_with(b"")), name) if settings.grader else None
         self.source = Source("-")
         self.run = PromptRun(name, self.source, settings, graders)
 
     def __call__(self) -> int:
         """Answers all requests; returns the exit code."""
-        return self.run(self.requests(), self.work, self.emit, hold=lambda _answer: None)
+        base = self.run.settings.workspace_dir
+        with nullcontext() if self.place is None or base is None else _directory_of_run(self.place, base):
+            return self.run(self.requests(), self.work, self.emit, hold=lambda _answer: None)
 
     def requests(self) -> Iterator[Record]:
         """Yields the requests as they arrive."""
@@ -141,13 +151,29 @@ def _only_files(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return entry if entry.isreg() or entry.isdir() or entry.issym() or entry.islnk() else None
 
 
-def _place_of(base: str, run_id: str, directory: str) -> str:
-    """Returns the directory of a run's workspaces on this node; a relative one is below a directory for this run."""
-    if os.path.isabs(directory):
-        return directory
-    place = os.path.join(base, run_id)
-    os.makedirs(place, mode=0o700, exist_ok=True)
-    return os.path.join(place, directory)
+@contextmanager
+def _directory_of_run(place: str, workspaces: str) -> Iterator[None]:
+    """Makes the directory of a run on this node; its last process removes it if it has left no workspace there."""
+    try:
+        os.close(open_private(os.path.dirname(place)))
+        lock = open_private(place)
+    except OSError as error:
+        raise UserError(
+            f"{error.filename} {error.strerror}: remove it on that node, or give an absolute --workspace-dir"
+        ) from None
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    try:
+        yield
+    finally:
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        with suppress(OSError):  # another process of this run has it, or there is something else
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.listdir(workspaces) == [FOLDER]:
+                remove_tree(os.path.join(workspaces, FOLDER))
+            while workspaces.startswith(place):
+                os.rmdir(workspaces)
+                workspaces = os.path.dirname(workspaces)
+        os.close(lock)
 
 
 if __name__ == "__main__":

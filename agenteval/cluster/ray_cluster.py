@@ -97,9 +97,14 @@ class RayCluster:
         """Returns the number of CPUs of all nodes."""
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
-    def nodes(self) -> set[str]:
-        """Returns the ids of the nodes that can run something."""
-        return {node["NodeID"] for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")}
+    def nodes(self, request: SlotRequest) -> set[str]:
+        """Returns the ids of the nodes that have what a slot asks for, whether or not it is in use."""
+        asked = {"CPU": request.num_cpus, "GPU": request.num_gpus, "memory": request.memory, **request.resources}
+        return {
+            node["NodeID"]
+            for node in self._ray.nodes()
+            if node["Alive"] and all(node["Resources"].get(name, 0) >= amount for name, amount in asked.items())
+        }
 
     def open_slot(self, request: SlotRequest, window: int, excluded: Collection[str]) -> RaySlot:
         """Returns a worker on a node that has room for it, as soon as there is one; not on an excluded node."""

@@ -58,7 +58,8 @@ class Slots:
         self._lock = threading.Lock()  # of what follows
         self._alive: dict[Slot, Node | None] = {}
         self._places: dict[Slot, Node] = {}  # of those that have started, also if they are gone: an answer may come
-        self._excluded: dict[str, str] = {}  # id of the node → why
+        self._excluded: set[str] = set()  # ids of nodes
+        self._alike: dict[str, list[str]] = {}  # why → the nodes that were excluded for it after the first one
         self._failed_starts = 0
         self._has_started = self._stopped = False
         self._notices: set[str] = set()
@@ -82,6 +83,8 @@ class Slots:
                 continue  # its records are all written
             self.relay(messages)
             good = good and not code
+        for names in filter(None, self._alike.values()):
+            self._console.say(f"{', '.join(names)}: got no more records either, for the same reason as the first")
         self.stop()
         return good
 
@@ -172,19 +175,22 @@ class Slots:
         return node.host if alike <= {node.id} else f"{node.host}/{node.id[:8]}"
 
     def exclude(self, node: Node, reason: str) -> None:
-        """Opens the slots of a node elsewhere and reports it, once; UserError if there is no other node."""
+        """Opens the slots of a node elsewhere; reports each reason once. UserError if there is no other node."""
         name = self.name_of(node)
         others = self.nodes() | self._all_nodes()
         with self._lock:
             if node.id in self._excluded:
                 return
-            self._excluded[node.id] = reason
-            others -= self._excluded.keys()
+            self._excluded.add(node.id)
+            others -= self._excluded
+            is_new = reason not in self._alike
+            self._alike.setdefault(reason, []).extend([] if is_new else [name])
             self._has_started = bool(others & {at.id for at in self._alive.values() if at is not None})
             left = [slot for slot, at in self._alive.items() if at is not None and at.id == node.id]
+            if is_new and others:  # before another thread finds that no node is left
+                self._console.say(f"{name}: gets no more records: {reason}")
         if not others:
-            raise UserError(f"{name}: {reason}; no other node is left")
-        self._console.say(f"{name}: gets no more records: {reason}")
+            raise UserError(f"{name}: {reason}; no other node is left" if is_new else "no other node is left")
         for slot in left:
             self.replace(slot)
 

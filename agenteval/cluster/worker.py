@@ -28,8 +28,9 @@ from agenteval.wire.records import Record
 
 NOT_FOUND = 127
 MOST_MESSAGES = 100  # lines of stderr that are kept until the next answer
-RUNS_VARIABLE = "_AE_RUNS"  # the directory below which a run has its workspaces on a node
+RUNS_VARIABLE = "_AE_RUNS"  # where a node has a directory for each user, and there one for each run
 PACK_VARIABLE = "_AE_PACK"  # set if workspaces are to be brought home
+LAST_WORDS = 10.0  # seconds until stderr of a process that has ended is no longer read
 GATHERING = 0.05  # seconds that an answer waits for others: a call of Ray for each would take longer
 MOST_PACKED = 1 << 30  # bytes of a workspace that is brought home
 # Runs a command that gets SIGTERM when its parent is killed: a filter that gets it ends its agents.
@@ -142,7 +143,7 @@ class FilterWorker(Worker):
         """Gives the filter a batch of records, by id and line; returns the first of its answers, as collect() does."""
         process = self._process or self._start()
         if process is None:
-            message = f"{self._command[0]}: command not found on {os.uname().nodename}"
+            message = f"{self._command[0]}: command not found"
             return Answers(dict.fromkeys(range(len(batch)), FilterAnswer(None, code=NOT_FOUND)), [message])
         for number, (record_id, _line) in enumerate(batch):
             self._sent += 1
@@ -303,31 +304,36 @@ class NodeWorker(Worker):
     def _start(self) -> subprocess.Popen[bytes]:
         self._process = process = _start_bound(self._command, self._cwd, self._environment)
         assert process is not None, "it is this Python"
-        threading.Thread(target=self._read_messages, args=(process,), daemon=True).start()
-        threading.Thread(target=self._read_answers, args=(process,), daemon=True).start()
+        messages = threading.Thread(target=self._read_messages, args=(process,), daemon=True)
+        messages.start()
+        threading.Thread(target=self._read_answers, args=(process, messages), daemon=True).start()
         return process
 
     def _read_messages(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stderr is not None
-        for line in process.stderr:
-            with self._lock:
-                self._messages[MOST_MESSAGES - 1 :] = [line.decode("utf-8", "replace").rstrip()]
+        with process.stderr:
+            for line in process.stderr:
+                with self._lock:
+                    self._messages[MOST_MESSAGES - 1 :] = [line.decode("utf-8", "replace").rstrip()]
 
-    def _read_answers(self, process: subprocess.Popen[bytes]) -> None:
+    def _read_answers(self, process: subprocess.Popen[bytes], messages_reader: threading.Thread) -> None:
         """Hands each answer to the call that waits for it; at the end of the process, its exit code to all of them."""
         assert process.stdout is not None
-        for line in process.stdout:
-            found = decode_record(line) if line.endswith(b"\n") else {}
-            packed = _take_packed(found)
-            with self._lock:
-                waiting = self._waiting.pop(found.get("key", ""), None)
-                messages = self._take_messages()
-            if waiting is not None:
-                waiting.put(NodeAnswer(encode(found), messages, packed=packed))
+        with process.stdout:
+            for line in process.stdout:
+                found = decode_record(line) if line.endswith(b"\n") else {}
+                packed = _take_packed(found)
+                with self._lock:
+                    waiting = self._waiting.pop(found.get("key", ""), None)
+                    messages = self._take_messages()
+                if waiting is not None:
+                    waiting.put(NodeAnswer(encode(found), messages, packed=packed))
         code = process.wait()
+        messages_reader.join(LAST_WORDS)
         with self._lock:
             if self._process is process:
                 self._process = None
+            _close_stdin(process)
             left, self._waiting = list(self._waiting.values()), {}
             messages = self._take_messages()
         for one in left:

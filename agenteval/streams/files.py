@@ -185,6 +185,25 @@ def make_directories(path: str) -> None:
         raise NotADirectoryError(errno.ENOTDIR, f"{folder} is not a directory") from None
 
 
+def open_private(path: str) -> int:
+    """Creates a directory for this user alone, or takes the one that is there; returns its descriptor.
+
+    Raises OSError if another user may have put something there: everyone can create names in /tmp and /var/tmp.
+    """
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode):
+        raise OSError(errno.ENOTDIR, f"is {describe_kind(status.st_mode) or 'a file'}, not a directory", path)
+    if status.st_uid != os.getuid():
+        raise OSError(errno.EPERM, "belongs to another user", path)
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise OSError(errno.EPERM, "can be written to by other users", path)
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    os.fchmod(fd, 0o700)
+    return fd
+
+
 def create_file(path: str) -> int:
     """Creates a file and returns its descriptor; removes a link or a file left by a crash first."""
     if os.path.lexists(path):

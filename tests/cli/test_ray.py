@@ -18,16 +18,18 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from agenteval.cluster import dispatch
-from agenteval.cluster.ray_cluster import named_files
+from agenteval.cluster.ray_cluster import RayCluster, SlotRequest, named_files
 from agenteval.cluster.slots import Slots
-from agenteval.cluster.worker import Answers, FilterAnswer, Node
+from agenteval.cluster.worker import RUNS_VARIABLE, Answers, FilterAnswer, Node, NodeAnswer, NodeWorker
 from agenteval.errors import Stopped
 from agenteval.streams.console import Console
+from agenteval.wire.records import RUN_ID_VARIABLE
 from tests.support.ray_nodes import TwoNodes
 from tests.support.tool import BIN, Done, Record, read, run, script, write
 from tests.support.watching import Running, expect_gone, sleepers, until
@@ -218,6 +220,21 @@ def test_nodes_without_the_agent_are_an_error(tmp_path: Path) -> None:
     assert "no-such-agent" in done.stderr and "no other node is left" in done.stderr, done
 
 
+def test_a_reason_to_leave_nodes_out_is_shown_once(tmp_path: Path) -> None:
+    """Either it is that of all nodes, which is an error, or the others are named at the end."""
+    records = [{**prompt, "output": "x"} for prompt in PROMPTS]
+    write(tmp_path / "results.jsonl", *records)
+    args = ("results.jsonl", "-j", 6, "--", "ae-grade", "-g", "no-such-grader")
+    done = simulated("a,b,c", *args, cwd=tmp_path).expect(2)
+    assert len(done.messages) == 2 and "gets no more records: the command cannot run" in done.messages[0], done
+    assert done.stderr.count("no-such-grader") == 1 and done.messages[1] == "ae-ray: no other node is left", done
+    env = program(tmp_path, "cat > /dev/null; sleep 0.1; echo '{\"pass\":true}'")
+    some = simulated("a,b:/usr/bin:/bin,c:/usr/bin:/bin", *args[:-1], "myagent", cwd=tmp_path, env=env).expect(0)
+    assert ids(some.records) == ids(PROMPTS) and some.stderr.count("myagent") == 1, some
+    says = r"ae-ray: [bc]: got no more records either, for the same reason as the first"
+    assert len(some.messages) == 2 and re.fullmatch(says, some.messages[1]), some
+
+
 @pytest.mark.parametrize("command", [("ae-run", "--shell", "echo fine"), ("ae-grade", "-g", "ae-grader-hint")])
 def test_workers_that_die_cost_no_record(command: tuple[str, ...], tmp_path: Path) -> None:
     records = [{**prompt, "output": "a question", "trajectory": []} for prompt in PROMPTS]
@@ -272,7 +289,8 @@ def test_workspaces_come_home(tmp_path: Path) -> None:
         assert sorted(path.name for path in place.iterdir()) == ["d", "in"]
         assert (place / "in" / "f").read_text() == f"{record['input']}\n"
         worked_in = Path(record["rawLines"][0])
-        assert record["metadata"]["runId"] in worked_in.parts and not worked_in.exists()
+        (of_run,) = (place for place in worked_in.parents if place.name == record["metadata"]["runId"])
+        assert not of_run.exists(), "both workers have left it empty"
     refused("a,b", *args, "--shell", agent, cwd=tmp_path, says="home: is not empty")
     (tmp_path / "home" / "prompt-p0" / "more").touch()
     again = (*args[:3], "--bring-workspaces", "home", "-o", "out", "--resume", *args[5:])
@@ -282,6 +300,50 @@ def test_workspaces_come_home(tmp_path: Path) -> None:
     refused("a,b", *again, "--shell", agent, cwd=tmp_path, says="home: is not empty")
     without = ("prompts.jsonl", "--bring-workspaces", "new", "--", "ae-run", "--shell", "true")
     refused("a", *without, cwd=tmp_path, says="--bring-workspaces needs --workspace-dir")
+
+
+def on_node(runs: Path, workspaces: str, agent: str) -> Done:
+    """Runs what runs on a node, with one prompt."""
+    node = [sys.executable, "-m", "agenteval.cli.node", "ae-run", "--keep-workspaces", "failed"]
+    env = {"PYTHONPATH": str(BIN.parent), RUNS_VARIABLE: str(runs), RUN_ID_VARIABLE: "run"}
+    request = {"key": "1", "prompt": PROMPTS[0], "trial": None}
+    args = ("--workspace-dir", workspaces, "--shell", agent)
+    return run(*node, *args, stdin=as_json(request) + "\n", cwd=runs, env=env, timeout=SLOW)
+
+
+@pytest.mark.parametrize("what", ["a link", "a file", "writable"])
+def test_workspaces_are_not_made_where_another_user_could_be(what: str, tmp_path: Path) -> None:
+    """The name of their directory on a node is known, and everyone may create names beside it."""
+    place = tmp_path / f"agenteval-{os.getuid()}"
+    if what == "a link":
+        (tmp_path / "elsewhere").mkdir()
+        place.symlink_to("elsewhere")
+    elif what == "a file":
+        place.touch()
+    else:
+        place.mkdir()
+        place.chmod(0o777)
+    done = on_node(tmp_path, "ws", "echo fine").expect(2)
+    says = {"a link": "is a symbolic link, not a directory", "a file": "is a file, not a directory"}
+    assert f"{place} {says.get(what, 'can be written to by other users')}: remove it on that node" in done.stderr, done
+    assert what != "a link" or not list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory away")
+def test_workspaces_are_not_made_in_a_directory_of_another_user(tmp_path: Path) -> None:
+    place = tmp_path / "agenteval-0"
+    place.mkdir(mode=0o700)
+    os.chown(place, 12345, -1)
+    assert f"{place} belongs to another user: remove it" in on_node(tmp_path, "ws", "true").expect(2).stderr
+
+
+def test_nothing_empty_is_left_on_a_node(tmp_path: Path) -> None:
+    place = tmp_path / f"agenteval-{os.getuid()}"
+    place.mkdir(mode=0o755)
+    on_node(tmp_path, "some/ws", "echo fine").expect(0)
+    assert list(place.iterdir()) == [] and place.stat().st_mode & 0o777 == 0o700
+    on_node(tmp_path, "some/ws", "exit 3").expect(0)
+    assert (place / "run" / "some" / "ws" / "prompt-p0").is_dir(), "a workspace that is kept"
 
 
 def test_only_workspaces_that_are_kept_come_home(tmp_path: Path) -> None:
@@ -407,6 +469,27 @@ def test_a_worker_that_is_gone_still_has_a_node(capfd: pytest.CaptureFixture[str
     for slot in (slots.take(), slots.take()):
         slots.exclude(slots.node_of(slot), "no")
     assert capfd.readouterr().err == "ae-ray: bad: gets no more records: no\n"
+
+
+def test_nodes_that_a_slot_could_never_be_on_do_not_count() -> None:
+    """Else a run would wait for ever once the only node with enough memory is left out."""
+    node = {"NodeID": "a", "Alive": True, "Resources": {"CPU": 2.0, "memory": 4e9}}
+    nodes = [node, {**node, "NodeID": "b", "Resources": {"CPU": 1.0, "memory": 8e9, "fpga": 1.0}}]
+    nodes += [{**node, "NodeID": "dead", "Alive": False}, {**node, "NodeID": "head", "Resources": {"memory": 8e9}}]
+    cluster = RayCluster.__new__(RayCluster)
+    cluster._ray = SimpleNamespace(nodes=lambda: nodes)
+    assert cluster.nodes(SlotRequest(0.01, 0, 0, {})) == {"a", "b"}
+    assert cluster.nodes(SlotRequest(2, 0, 0, {})) == {"a"}
+    assert cluster.nodes(SlotRequest(0.01, 0, 5 << 30, {})) == cluster.nodes(SlotRequest(1, 0, 0, {"fpga": 1})) == {"b"}
+    assert cluster.nodes(SlotRequest(1, 1, 0, {})) == set()
+
+
+def test_why_a_process_has_ended_is_read_to_the_end() -> None:
+    """Its stdout may end before its stderr has been read, which tells why it ended."""
+    worker = NodeWorker(["ae-run"], None)
+    worker._command = ["sh", "-c", "exec >&-; { sleep 0.5; echo why >&2; } & exit 2"]
+    worker.prepare({}, "n")
+    assert worker.run("1", b"{}") == NodeAnswer(None, ["why"], code=2)
 
 
 def test_no_worker_is_opened_after_the_end() -> None:

@@ -62,7 +62,7 @@ def test_runs_at_the_same_time_share_no_workspace(two_nodes: TwoNodes, tmp_path:
             assert record["metadata"]["workspaceDir"] == str(home) and [path.name for path in home.iterdir()] == [
                 "by-b"
             ]
-            assert not Path(record["rawLines"][0]).exists()
+            assert not of_run(record).exists(), "nothing empty is left"
     finally:
         for record in found["a"] + found["b"]:
             shutil.rmtree(of_run(record), ignore_errors=True)
@@ -292,4 +292,18 @@ def test_a_node_without_the_grader_gets_no_more_records(two_nodes: TwoNodes, tmp
     assert done.ids == [prompt["id"] for prompt in PROMPTS] and all(one["score"]["pass"] for one in done.records), done
     says = r"ae-ray: \S+: gets no more records: the command cannot run: ae-grade: -g some-grader: .*\n"
     assert re.fullmatch(says, done.stderr), done
-    assert "no-such-grader" in without.messages[-1] and without.stderr.endswith("no other node is left\n"), without
+    assert without.stderr.count("-g no-such-grader") == 1, without
+    assert without.stderr.endswith("ae-ray: no other node is left\n"), without
+
+
+def test_a_node_that_alone_has_the_resources_is_left_out(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    """Other nodes are there, but a record could never get its resources on them: the run does not wait for ever."""
+    script(two_nodes.tools / "some-grader", "cat > /dev/null; echo '{\"pass\":true}'")
+    write(tmp_path / "results.jsonl", {**PROMPTS[0], "output": "x"})
+    node = two_nodes.cluster.add_node(num_cpus=1, resources={"fpga": 1})
+    try:
+        args = ("results.jsonl", "--address", two_nodes.address, "--resources", "fpga=1", "--", "ae-grade", "-g")
+        done = run("ae-ray", *args, "some-grader", cwd=tmp_path, timeout=SLOW).expect(2)
+    finally:
+        two_nodes.cluster.remove_node(node)
+    assert "some-grader" in done.stderr and done.stderr.endswith("; no other node is left\n"), done

@@ -74,7 +74,7 @@ class SimulatedCluster:
     def cpus(self) -> int:
         return 2 * len(NODES)
 
-    def nodes(self) -> set[str]:
+    def nodes(self, _request: object) -> set[str]:
         return {node.partition(":")[0].removesuffix("!") for node in NODES}
 
     def open_slot(self, _request: object, window: int, excluded: Collection[str]) -> SimulatedSlot:

@@ -46,7 +46,7 @@ from agenteval.wire.records import RUN_ID_VARIABLE, Record
 
 SLOT_CPUS = 0.01  # agents wait for their provider most of the time
 LARGEST_WINDOW = 64  # agents that one worker runs at the same time
-OF_NODES = f"/var/tmp/agenteval-{os.getuid()}"  # the directory of all runs' workspaces on a node
+OF_NODES = "/var/tmp"  # where runs have their workspaces on a node, below a directory of the user
 OURS = ("-o", "--output", "--resume", "--append", "--overwrite", "--keep-order")
 BROUGHT = ".agenteval-workspaces"  # marks a directory in which --resume may replace workspaces
 AGENT_TOOLS = ("ae-run", "ae-capture", "ae-trials")
@@ -199,16 +199,18 @@ class Share(NamedTuple):
     def slots_for_filters(self, cluster: RayCluster, console: Console) -> Slots:
         """Returns slots with one batch at a time each."""
         count = self.records or cluster.cpus()
-        return Slots(partial(cluster.open_slot, self.request, 1), count, 1, console, all_nodes=cluster.nodes)
+        opener, nodes = partial(cluster.open_slot, self.request, 1), partial(cluster.nodes, self.request)
+        return Slots(opener, count, 1, console, all_nodes=nodes)
 
     def slots_for_agents(self, cluster: RayCluster, console: Console) -> Slots:
         """Returns the fewest slots that serve all records, at least one per node: agents wait, workers take memory."""
         records = self.records or cluster.cpus()
-        fewest = records if self.alone else max(len(cluster.nodes()), 1, -(-records // LARGEST_WINDOW))
+        nodes = partial(cluster.nodes, self.request)
+        fewest = records if self.alone else max(len(nodes()), 1, -(-records // LARGEST_WINDOW))
         count = min(records, fewest)
         window = -(-records // count)
         opener = partial(cluster.open_slot, self.request, window)
-        return Slots(opener, count, window, console, records, all_nodes=cluster.nodes)
+        return Slots(opener, count, window, console, records, all_nodes=nodes)
 
 
 # --- agents -------------------------------------------------------------------------------------
