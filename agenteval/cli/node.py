@@ -161,7 +161,8 @@ def _directory_of_run(place: str, workspaces: str) -> Iterator[None]:
         raise UserError(
             f"{error.filename} {error.strerror}: remove it on that node, or give an absolute --workspace-dir"
         ) from None
-    fcntl.flock(lock, fcntl.LOCK_SH)
+    with suppress(BlockingIOError):  # one that has just ended removes what is empty; or an agent has locked it
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     try:
         yield
     finally:
