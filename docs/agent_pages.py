@@ -91,8 +91,9 @@ def page(name: str, schema: dict[str, Any], result: dict[str, str]) -> Iterator[
 def log_in(home: dict[str, Any]) -> Iterator[str]:
     """Yields what logs the agent in, and what of it --isolate copies."""
     if files := home.get("copy"):
+        copies = "copy" if len(files) == 1 else "copies"
         yield f"`--isolate` copies {listed(files)} from your HOME, readable only by you, and removes the"
-        yield "copy at the end of each session."
+        yield f"{copies} at the end of each session."
     else:
         yield "It logs in with its provider's key from the environment; `--isolate` copies no file for that."
     if kept := home.get("keys"):
@@ -149,18 +150,23 @@ def reports(name: str, schema: dict[str, Any]) -> Iterator[str]:
     """Yields what records of this agent hold, and what the program does not print."""
     usage = schema.get("usage", {})
     known = [words for field, words in FIGURES.items() if field in json.dumps(usage)]
-    yield f"- It reports {', '.join(known)}." if known else "- It reports neither tokens nor cost."
+    yield f"- It reports {joined(known)}." if known else "- It reports neither tokens nor cost."
     turns = "the session is resumed" if schema["sessionMode"] == "stream" else "the history goes into the prompt"
     yield f"- In later turns, {turns}."
     if setup := schema.get("setup"):
-        yield f"- `metadata.agentSetup` holds what it reports about itself when it starts: {', '.join(setup)}."
+        yield f"- `metadata.agentSetup` holds what it reports about itself when it starts: {joined(list(setup))}."
     missing = re.search(rf"^- {re.escape(name)} does not report (.*)\.$", LOG.read_text(encoding="utf-8"), re.MULTILINE)
     if missing:
-        yield f"- It does not report {missing[1]}."
+        yield f"- It does not report {joined(missing[1].split(', '), 'or')}."
     if log := schema.get("sessionLog"):
         yield f"- `ae-import {log}` reads the sessions that it keeps on disk ([import.md](../import.md))."
 
 
 def listed(names: list[str]) -> str:
-    """Returns names as code, joined by commas."""
-    return ", ".join(f"`{name}`" for name in names)
+    """Returns names as code, as in a sentence."""
+    return joined([f"`{name}`" for name in names])
+
+
+def joined(words: list[str], last: str = "and") -> str:
+    """Returns words as in a sentence: a, b and c."""
+    return f" {last} ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

@@ -254,7 +254,7 @@ def test_the_blocks_on_the_page(folder: Path) -> None:
 # --- what the page says of the differences ------------------------------------------------------
 
 
-def test_what_may_surprise(folder: Path, tmp_path: Path) -> None:
+def test_what_behaves_differently(folder: Path, tmp_path: Path) -> None:
     """Differences that can be seen in the files, each as the page has it."""
     here = tmp_path / "here"
     shutil.copytree(folder, here)

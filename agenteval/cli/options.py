@@ -170,7 +170,7 @@ redact_option: Decorator = click.option(
 
 
 append_options: Decorator = combined(  # for tools whose records cost money
-    click.option("--append", is_flag=True, help="With -o: add to the file instead of replacing it."),
+    click.option("--append", is_flag=True, help="With -o: add to the records that are in the file."),
     click.option(
         "--resume",
         is_flag=True,

@@ -23,7 +23,7 @@ def beyond(share: float, goal: float, runs: int) -> float:
 
 
 def coverage_miss(what: str, share: float, runs: int, size: int, *, one_sided: bool = False) -> Iterator[Miss]:
-    """Says that an interval over `size` prompts or labels holds too seldom, or more often than it should."""
+    """Says that an interval over `size` prompts or labels holds less often, or more often, than it should."""
     least = LEAST if size >= FEW else LEAST_OF_FEW
     if beyond(share, least, runs) < -SIGMAS:
         yield f"{what}, n = {size}: {share:.1%} of {runs:,} intervals hold, the goal is {least:.0%} at least"

@@ -68,8 +68,8 @@ def tables(repetitions: int, every: Sequence[Alarms]) -> tuple[list[str], list[M
     misses: list[Miss] = []
     histories = repetitions // 4
     lines = [
-        f'Each row is {histories:,} simulated histories. "Found" is the share in which the drop is shown, at most',
-        'one run away from where it happened; "wrong" is the share in which any other change is shown:',
+        f'Each row is {histories:,} simulated histories. "Found" is the share of histories in which the drop is shown,',
+        'at most one run away from where it happened; "wrong" is the share in which a change is shown anywhere else:',
         "",
         "| pass rate | points lost | runs | prompts | trials | found | wrong |",
         "|---|---|---|---|---|---|---|",

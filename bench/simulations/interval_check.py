@@ -237,10 +237,10 @@ def tables(tasks: Sequence[Task], counted: Sequence[Held]) -> tuple[list[str], l
     runs, sizes, misses = tasks[0].runs, (10, 12, 30, 100, 300), list[Miss]()
     lines = [
         f"How often a 95% interval contains the true value, in {runs:,} simulated evaluations per cell. n is the",
-        "number of prompts, or of clusters of prompts. For times, the two figures are the standard deviations of",
-        "log(time) between prompts and between trials. For scores, a high concentration means that they lie close",
-        "to their mean. †: the true value is so near an end of the scale that one side of the interval is hardly",
-        "ever missed.",
+        "number of prompts or, where there are clusters, of clusters. For times, the two figures are the standard",
+        "deviations of log(time) between prompts and between trials. For scores, a high concentration means that they",
+        "lie close to their mean. A share above 98% has a † if the true value is so near an end of the scale that the",
+        "interval hardly ever misses it on one side.",
         "",
     ]
     lines += [

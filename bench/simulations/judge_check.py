@@ -144,10 +144,10 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
     titles = ["right", "sensitivity", "specificity", "records", "labels of each", "corrected pass rate"]
     titles += [name.replace("_", " ") for name in SHOWN]
     lines = [
-        f"Figures of one run. Each row is {runs:,} simulated runs: the first five columns are the share of right",
-        "answers, how many of the right answers the grader passes, how many of the wrong ones it fails, the number",
-        "of records, and the number of labelled passes and of labelled failures. The others are how often the",
-        "interval contains the true value:",
+        f"Figures of one run. Each row is {runs:,} simulated runs. The first five columns describe them: the share of",
+        'answers that are right, the share of the right ones that the grader passes ("sensitivity"), the share of the',
+        'wrong ones that it fails ("specificity"), the number of records, and how many passes and how many failures',
+        "have labels. The other columns show how often the interval of a figure contains the true value:",
         "",
     ]
     lines += ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
@@ -160,8 +160,9 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
     compared = max(1, runs // 2)
     lines += [
         "",
-        f"The difference of two runs, corrected by labels of both, and by the grader alone ({compared:,}",
-        'comparisons per row). "Sensitivity, specificity" are the grader\'s for the first run, then for the second:',
+        f"The difference between two runs ({compared:,} comparisons per row): how often its interval contains the true",
+        "value if it is corrected by labels for both runs, and if it is taken from the grader's verdicts alone.",
+        '"Sensitivity, specificity" are those of the grader for the first run, then for the second:',
         "",
         "| prompts | pass rates | sensitivity, specificity | labels of each | corrected | grader alone |",
         "|---" * 6 + "|",
@@ -180,7 +181,7 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
         lines.append("| " + " | ".join(cells) + " |")
         misses += coverage_miss(f"corrected difference, case {at}", held, compared, n)
     rankings = max(1, runs // 3)
-    lines += ["", f"Strengths of three runs or more ({rankings:,} comparisons per row):", ""]
+    lines += ["", f"The strengths of three runs or more ({rankings:,} comparisons per row):", ""]
     lines += ["| true strengths | prompts | interval contains the true value |", "|---|---|---|"]
     for at, (true, prompts) in enumerate(STRENGTHS):
         held = strength_coverage(true, prompts, rankings, at)

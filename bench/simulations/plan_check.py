@@ -100,7 +100,8 @@ def tables(comparisons: int) -> tuple[list[str], list[Miss]]:
     misses: list[Miss] = []
     lines = [
         f'Each row is {comparisons:,} simulated comparisons. "Between" is the share of the variance that lies',
-        'between prompts, "correlation" how alike the two agents find the prompts, "prompts" the plan:',
+        'between prompts, "correlation" that of the difficulty of a prompt for the two agents, and "prompts" the number',
+        "that `ae-plan` gives:",
         "",
     ]
     lines += [
@@ -118,8 +119,9 @@ def tables(comparisons: int) -> tuple[list[str], list[Miss]]:
             )
     lines += [
         "",
-        "`minimumDetectableDifference`, in points, as computed from two equal runs, and how often a true difference of",
-        'that size is detected (it aims at 80%). "Pairs" is how many pairs of runs are compared:',
+        "`minimumDetectableDifference`, in points, as computed from two runs of equally good agents, and how often a",
+        'true difference of that size is detected (the aim is 80%). "Pairs" is the number of pairs in the comparison,',
+        "for which the level is adjusted:",
         "",
     ]
     lines += [

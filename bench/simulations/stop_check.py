@@ -84,10 +84,10 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
     """Returns a line per case, and the goals that are missed."""
     misses: list[Miss] = []
     lines = [
-        f'Each row is {runs:,} simulated runs. "Difference" is from the baseline, whose pass rate comes first.',
-        '"Rightly" is the share of runs that stopped with the right answer, which with `--margin` may also be "at',
-        'most that much worse"; "missed" is the share that stopped with an interval that does not contain the true',
-        "difference:",
+        f'Each row is {runs:,} simulated runs. "Pass rate" is that of the baseline, "difference" how far the run is',
+        'above or below it. "Stopped" is the share of runs that stopped early, and "rightly" the share that stopped with',
+        'the right answer; with `--margin`, "at most that much worse" is one, too. "Missed" is the share that stopped',
+        "with an interval that does not contain the true difference:",
         "",
         "| pass rate | difference | prompts | trials | margin | stopped | rightly | missed | prompts saved |",
         "|---|---|---|---|---|---|---|---|---|",

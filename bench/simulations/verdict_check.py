@@ -110,11 +110,11 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
     seen, misses = agreement(max(PAIRS, runs), 26)
     counts = ", ".join(f"{name} {count:,}" for name, count in sorted(seen.items()))
     lines = [
-        f"Of {seen.total():,} pairs of simulated runs ({counts}),",
-        f"headline, interval and `--fail-if-worse` disagree in {len(misses)}.",
+        f"Headline, interval and `--fail-if-worse` disagree in {len(misses)} of {seen.total():,} pairs of simulated runs",
+        f"({counts}).",
         "",
-        f"How often an agent is called worse if it is as good as before, but leaves no record for {DIES:.0%} of",
-        "the prompts:",
+        f"How often an agent that is as good as before, but leaves no record for {DIES:.0%} of the prompts, is called",
+        "worse:",
         "",
         "| prompts | `--missing fail` | `--missing skip` |",
         "|---|---|---|",
@@ -124,7 +124,8 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
         lines.append(f"| {prompts} | {failed:.1%} | {skipped:.1%} |")
     lines += [
         "",
-        "How often the places of all runs are right at once, and how many places a run may have on average:",
+        "How often the ranges of places contain the true places of all runs at once, and how many places a range has",
+        "on average:",
         "",
     ]
     lines += ["| prompts | pass rates | all right | places per run |", "|---|---|---|---|"]

@@ -198,7 +198,7 @@ def main(
     debug: bool,
     **graders: Any,
 ) -> int:
-    """Find out how far a grader can be trusted: sample records that did not pass for a person to review.
+    """Find out how far a grader can be trusted: draw a sample of what did not pass, for a person to review.
 
     RESULTS is the output of ae-grade, results or trials (or stdin); each trial counts as a record named ID#N. The
     document shows each sampled record with boxes to tick. --read turns the ticks into labels, and --labels compares

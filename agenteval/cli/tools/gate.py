@@ -263,16 +263,16 @@ def main(
       pass^1 … pass^K         trials: all of that many pass, unbiased
       passAtK, passExpK       trials: the mean of these fields in the records: 1-(1-p)^k and p^k, biased
 
-    An unknown figure cannot pass. One line shows how many records are graded, and counts the others: ungraded, grader
-    errors. If fewer than --min-graded are graded, that line fails, and so does the gate; a failed agent counts as
-    graded and not passed. A cost that no agent reported and pass^k of results are unknown, too.
+    A condition on an unknown figure is not met: a cost that no agent reported, or pass^k of results. One line shows how
+    many records are graded, and counts the others: ungraded, grader errors. If fewer than --min-graded are graded, that
+    line fails, and so does the gate; a failed agent counts as graded and not passed.
 
     With --confident the interval decides: its lower bound for --min, its upper bound for --max. Counts and totals
     have no interval. The trials of a prompt are a cluster.
 
     With --shown it is the other way round: a condition fails only if the whole interval lies beyond its limit. Of
     many small categories (--by), some fall below the limit by chance, so their intervals are adjusted for the number
-    of categories. A list puts a record into each of its categories.
+    of categories. A record whose category is a list counts in each of them.
 
     Examples:
       ae-gate graded.jsonl --min passRate=0.8 --max errorRate=0.02

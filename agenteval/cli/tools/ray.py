@@ -88,7 +88,7 @@ def parse_resources(text: str) -> dict[str, float]:
     metavar="NAME=AMOUNT,…",
     help="What each record reserves, such as cpu=2,mem=4G.  [default: next to nothing]",
 )
-@click.option("--env", multiple=True, metavar="NAME", help="Pass this variable on to the filters; repeatable.")
+@click.option("--env", multiple=True, metavar="NAME", help="Pass this variable on to the nodes; repeatable.")
 @click.option("--file", "files", multiple=True, metavar="PATH", help="Send this file or directory too; repeatable.")
 @click.option(
     "--bring-workspaces", metavar="DIR", help="Copy the workspace of each record to DIR as the record is written."
