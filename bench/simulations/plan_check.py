@@ -100,8 +100,8 @@ def tables(comparisons: int) -> tuple[list[str], list[Miss]]:
     misses: list[Miss] = []
     lines = [
         f'Each row is {comparisons:,} simulated comparisons. "Between" is the share of the variance that lies',
-        'between prompts, "correlation" that of the difficulty of a prompt for the two agents, and "prompts" the number',
-        "that `ae-plan` gives:",
+        'between prompts, "correlation" that of the difficulty of a prompt for the two agents, and "prompts" the',
+        "number that `ae-plan` gives:",
         "",
     ]
     lines += [

@@ -85,9 +85,9 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
     misses: list[Miss] = []
     lines = [
         f'Each row is {runs:,} simulated runs. "Pass rate" is that of the baseline, "difference" how far the run is',
-        'above or below it. "Stopped" is the share of runs that stopped early, and "rightly" the share that stopped with',
-        'the right answer; with `--margin`, "at most that much worse" is one, too. "Missed" is the share that stopped',
-        "with an interval that does not contain the true difference:",
+        'above or below it. "Stopped" is the share of runs that stopped early, and "rightly" the share that stopped',
+        'with the right answer; with `--margin`, "at most that much worse" is one, too. "Missed" is the share that',
+        "stopped with an interval that does not contain the true difference:",
         "",
         "| pass rate | difference | prompts | trials | margin | stopped | rightly | missed | prompts saved |",
         "|---|---|---|---|---|---|---|---|---|",

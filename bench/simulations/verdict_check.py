@@ -110,8 +110,8 @@ def tables(runs: int) -> tuple[list[str], list[Miss]]:
     seen, misses = agreement(max(PAIRS, runs), 26)
     counts = ", ".join(f"{name} {count:,}" for name, count in sorted(seen.items()))
     lines = [
-        f"Headline, interval and `--fail-if-worse` disagree in {len(misses)} of {seen.total():,} pairs of simulated runs",
-        f"({counts}).",
+        f"Headline, interval and `--fail-if-worse` disagree in {len(misses)} of {seen.total():,} simulated pairs of",
+        f"runs ({counts}).",
         "",
         f"How often an agent that is as good as before, but leaves no record for {DIES:.0%} of the prompts, is called",
         "worse:",
