@@ -41,6 +41,7 @@ END_OF_RECORD = b"\x1e"  # what a host prints on stderr before each answer
 TIMEOUT = 60_000.0  # milliseconds per record
 LOAD_TIMEOUT = 60.0
 SETTLE = 0.01  # seconds to wait for an unexpected second line
+AS_PROGRAM = "{0} ({1} is executable and so was run as a program: chmod -x {1} if you mean its function grade)"
 GIVE_UP_AFTER = 3  # timeouts of a --stream grader that has never answered
 GIVEN_UP = f"gave up after {GIVE_UP_AFTER} timeouts without any answer"
 TRIED = 8  # records in a group from which a grader is no longer new
@@ -303,6 +304,9 @@ class CommandGrader(Grader):
             self.processes.terminate_tree(key)
         self.trace_stderr(outcome.stderr)
         problem = failure_of(outcome, self.timeout)
+        if self.spec.program.endswith(".py") and (outcome.error or problem is None and not outcome.stdout.strip()):
+            reason = AS_PROGRAM.format(problem or "it printed nothing", os.path.basename(self.spec.program))
+            return with_stderr(GraderError(reason), outcome.stderr)
         if problem is None:
             return with_stderr(read_answer(outcome.stdout, self.kind), outcome.stderr)
         try:

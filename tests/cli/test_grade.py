@@ -369,6 +369,19 @@ def test_trouble_in_a_python_grader_costs_that_record(tmp_path: Path) -> None:
     check_troubles(PYTHON_TROUBLES, "-g", "trouble=trouble.py", "-t", 2500, cwd=tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("first_line", "problem"), [("#!/usr/bin/env python3\n", "it printed nothing"), ("", "not a program")]
+)
+def test_an_executable_file_with_a_function_grade(first_line: str, problem: str, tmp_path: Path) -> None:
+    """It is run as a program, which does not call the function: the message says how to have it called."""
+    path = tmp_path / "grader.py"
+    path.write_text(f"{first_line}def grade(record):\n    return {PASSED}\n")
+    path.chmod(0o755)
+    done = grade("-g", "./grader.py", stdin=results("x"), cwd=tmp_path).expect(1)
+    assert problem in failure(done.records[0])
+    done.says("grader.py is executable and so was run as a program: chmod -x grader.py if you mean its function grade")
+
+
 def check_troubles(troubles: dict[str, str], *args: object, cwd: Path) -> None:
     """Of records that are fine and records that are trouble in turn, only the latter are lost, each with its reason."""
     outputs = [text for trouble in troubles for text in (trouble, "fine")]
