@@ -129,9 +129,14 @@ def test_a_real_slurm_array_job_that_is_cancelled_and_submitted_again(folder: Pa
     """The tasks run side by side with one --workspace-dir; SIGTERM ends them, the same sbatch command goes on."""
     if why := slurm_missing():
         pytest.skip(why)
-    agent = "test -e slow && exec sleep 1000; echo you asked: $PROMPT"
-    command = ["--array=1-3", "slurm.sh", "--shell", agent]
+    task = f"{folder}/task-$SLURM_ARRAY_TASK_ID"
+    slow = f"test -e {folder}/slow && ! mkdir {task}.first && touch {task}.slow && exec sleep 1000"
+    command = ["--array=1-3", "slurm.sh", "--shell", f"{slow}; echo you asked: $PROMPT"]
     (folder / "slow").touch()
+
+    def written() -> int:
+        return sum(len(read(path)) for path in (folder / "shards").glob("*.jsonl"))
+
     with slurm_cluster(folder / "slurm") as cluster:
         env = {**cluster, "PATH": f"{BIN}{os.pathsep}{cluster['PATH']}"}
 
@@ -141,11 +146,15 @@ def test_a_real_slurm_array_job_that_is_cancelled_and_submitted_again(folder: Pa
             return done.stdout.strip()
 
         job = call("sbatch", "--parsable", *command)
-        until(lambda: len(list((folder / "ws").glob("prompt-*"))) >= 3, "agents of all tasks run", within=60)
-        (folder / "slow").unlink()
+        until(
+            lambda: written() == 3 and len(list(folder.glob("task-*.slow"))) == 3,
+            "each task has a record and a slow agent",
+            within=60,
+        )
         call("scancel", "--batch", "--signal=TERM", job)
         until(lambda: not call("squeue", "-h", "-j", job), "the array has ended", within=60)
-        assert sum(len(read(path)) for path in (folder / "shards").glob("*.jsonl")) < len(PROMPTS)
+        assert written() == 3
+        (folder / "slow").unlink()
         call("sbatch", "--wait", *command)
     merge(folder)
     expect_whole_run(folder, 3)
