@@ -54,6 +54,8 @@ def load_adapter(ref: str) -> Adapter:
     if ref.startswith(PREFIX) and ref.removeprefix(PREFIX) in bundled_adapters():
         path = bundled_path(ref.removeprefix(PREFIX))
     elif not ("/" in ref or ref.endswith(".json") or os.path.isfile(ref)):
+        if os.path.isdir(ref) and ref not in bundled_adapters():
+            raise UserError(f"{ref}: is a directory; name a schema file in it")
         if ref not in bundled_adapters():
             hint = nearest(ref, bundled_adapters())
             raise UserError(f'no adapter schema is named "{ref}", and there is no such file; {hint}')
@@ -62,6 +64,8 @@ def load_adapter(ref: str) -> Adapter:
         source = f"./{ref} (a file here; for the bundled schema use -s {PREFIX}{ref})"
     try:
         data = read_given(path)
+    except IsADirectoryError:
+        raise UserError(f"{source}: is a directory; name a schema file in it") from None
     except OSError as error:
         close = [name for name in bundled_adapters() if f"{name}.json" == ref] or similar_files(ref)
         meant = f"; did you mean {', '.join(close)}?" if isinstance(error, FileNotFoundError) and close else ""

@@ -35,7 +35,7 @@ EXIT_STATUS = {
 }
 OF_GRADING = {1: "finished, but some lines were refused or graders erred; they are reported"}
 OF_LISTS = {1: "the output cannot be written"}
-GRADER_FILE = r"[.](?:py|[cm]?js|m?ts)$"
+GRADER = r"^ae-grader-|[.](?:py|[cm]?js|m?ts)$"
 DATA_FILE = r"[.](?:jsonl|ndjson|json|html|md|csv|svg|xml|txt|parquet)$"
 USUAL_NAMES = {  # what other programs call an option → what it is called here
     **dict.fromkeys(("--jobs", "--workers", "--parallel", "--threads"), "--concurrency"),
@@ -125,7 +125,7 @@ class Tool(click.Command):
             return super().parse_args(ctx, list(own))
         except click.UsageError as error:
             first = _first_extra(error.message)
-            advice = _lacks_option(self, own, first) if first else None
+            advice = first and (_lacks_quotes(self, own, first) or _lacks_option(self, own, first))
             if first and not advice and may_lack_dashes:
                 advice = _extra_words(self, own, error.message)
             if advice:
@@ -171,6 +171,20 @@ def _without_mistake(own: list[str], command: list[str]) -> list[str] | None:
     return [first, *own, "--", *rest] if rest and os.path.isfile(first) and not os.access(first, os.X_OK) else None
 
 
+def _lacks_quotes(tool: Tool, args: list[str], first: str) -> str | None:
+    """Returns what to type if the words of the command of --simple stand alone, before or after its {}; else None."""
+    at = args.index(first) if first in args else len(args)
+    start = next((start for start, word in enumerate(args[:at]) if word.partition("=")[0] == "--simple"), None)
+    after = at if start is None else start + (1 if "=" in args[start] else 2)
+    if start is None or "{}" not in args[after:]:
+        return None
+    brace = args.index("{}", after)
+    end = brace + 1 if brace < at else _end_of_command(tool, args, at)
+    command = _template([*args[start].split("=", 1)[1:], *args[start + 1 : end]])
+    line = shlex.join([tool.name or "ae", *args[:start], "--simple", command, *args[end:]])
+    return f"{args[min(at, brace)]}: put quotes around the command of --simple: {line}"
+
+
 def _lacks_option(tool: Tool, args: list[str], first: str) -> str | None:
     """Returns which option is missing before an unexpected word: it names a format, a grader or a file; else None."""
     options = {name for param in tool.params for name in param.opts}
@@ -178,7 +192,7 @@ def _lacks_option(tool: Tool, args: list[str], first: str) -> str | None:
     if forms and first in forms[0]:
         return f"{first}: choose the format with -f {first}"
     bare = [word for before, word in zip(["", *args], args, strict=False) if not before.startswith("-")]
-    grader = next((word for word in bare if re.search(GRADER_FILE, word)), None)
+    grader = next((word for word in bare if re.search(GRADER, word)), None)
     has_agent = not tool.takes_command or _names_agent(args)  # else the file may be the agent
     if grader and has_agent and "--grader" in options:
         return f"{grader}: name a grader with -g: -g {shlex.quote(grader)}"
@@ -193,12 +207,6 @@ def _extra_words(tool: Tool, args: list[str], message: str) -> str:
     """Returns what to type instead of unexpected words: an adapter's name, a command or a prompt."""
     name, first = tool.name or "ae", _first_extra(message)
     at = args.index(first) if first in args else len(args)
-    start = next((start for start, word in enumerate(args[:at]) if word.partition("=")[0] == "--simple"), None)
-    if start is not None and "{}" in args[at:]:
-        end = _end_of_command(tool, args, at)
-        command = _template([*args[start].split("=", 1)[1:], *args[start + 1 : end]])
-        line = shlex.join([name, *args[:start], "--simple", command, *args[end:]])
-        return f"{first}: put quotes around the command of --simple: {line}"
     if _is_adapter(first):
         return f"{first}: name an agent with -s: {shlex.join([name, *args[:at], '-s', *args[at:]])}"
     if _names_agent(args):

@@ -189,8 +189,11 @@ class Output:
             self._made = not os.path.lexists(self.path)
             self.fd = open_to_append(self.path)
         except OSError as error:
-            no_reader = "is a named pipe that nothing reads from" if error.errno == errno.ENXIO else None
-            raise UserError(f"{self.path}: {no_reader or error.strerror}") from None
+            meant = {
+                errno.ENXIO: "is a named pipe that nothing reads from",
+                errno.EISDIR: "is a directory; name a file in it",
+            }
+            raise UserError(f"{self.path}: {meant.get(error.errno or 0, error.strerror)}") from None
         if stat.S_ISREG(os.fstat(self.fd).st_mode) and not _is_device(self.path):
             self._lock_file()
             self._replaces = not self._append

@@ -195,6 +195,10 @@ def read_checked(source: Source, accept: Callable[[Record], R], refusals: Refusa
 ARRAY = "contains a JSON array, not one record per line; convert it with jq -c '.[]' {file}"
 CSV = "looks like CSV, not like one JSON object per line; turn it into prompts with ae-prompts csv {file}"
 EXPORTED = "looks like CSV from ae-format, which no tool reads back; give the JSONL file that it was made from"
+YAML = (
+    "contains YAML, not one JSON object per line; turn a promptfoo suite into prompts with "
+    "ae-prompts promptfoo {file}, or convert a list of prompts with yq -o json -I 0 '.[]' {file}"
+)
 TEXT = (
     "contains text, not one JSON object per line; if each line is a prompt, convert it with "
     "jq -Rc '{{id: \"\\(input_line_number)\", input: .}}' {file}"
@@ -237,6 +241,7 @@ def other_kind(line: bytes, why: str, name: str) -> str | None:
             return EXPORTED
         form = PRETTY if text == b"{" else ARRAY if text == b"[" or text.startswith(b"[{") else None
         form = form or (CSV if re.fullmatch(HEADER, text) else None)
+        form = form or (YAML if name.endswith((".yaml", ".yml")) and not text.startswith(b"{") else None)
         form = form or (TEXT if name.endswith((".txt", ".md")) and not text.startswith(b"{") else None)
         return form and form.format(file=file).replace("  ", " ")
     if isinstance(record, list):

@@ -27,6 +27,7 @@ def here(tmp_path: Path) -> Path:
     (tmp_path / "grader.py").write_text("def grade(record):\n    return {'pass': True}\n")
     (tmp_path / "unfinished.py").write_text("def grad(record):\n    return {'pass': True}\n")
     (tmp_path / "questions.txt").write_text("What is 2+2?\nWhat is 3+3?\n")
+    (tmp_path / "prompts.yaml").write_text("- id: a\n  input: hello\n")
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "un-importable.py").touch()
     (tmp_path / "hint.txt").write_text("a hint\n")
@@ -55,6 +56,7 @@ MISTAKES = [
     ("ae-grade results.jsonl -g hint", "-g hint: no such grader; did you mean ae-grader-hint?"),
     ("ae-grade results.jsonl grader.py", "grader.py: name a grader with -g: -g grader.py"),
     ("ae-grade grader.py results.jsonl", "grader.py: name a grader with -g: -g grader.py"),
+    ("ae-grade results.jsonl ae-grader-hint", "ae-grader-hint: name a grader with -g: -g ae-grader-hint"),
     ("ae-grade results.jsonl -g grader.py:grade", "name either a file or MODULE:FUNCTION; did you mean grader.py?"),
     (
         "ae-grade results.jsonl -g unfinished.py:grad",
@@ -103,6 +105,10 @@ MISTAKES = [
         "ae-capture prompts.csv --simple 'echo {}'",
         "looks like CSV, not like one JSON object per line; turn it into prompts with ae-prompts csv",
     ),
+    (
+        "ae-run prompts.yaml --simple 'echo {}'",
+        "contains YAML, not one JSON object per line; turn a promptfoo suite",
+    ),
     ("ae-format results.csv", "looks like CSV from ae-format, which no tool reads back; give the JSONL file"),
     ("ae-run utf16.jsonl -- cat", "is UTF-16, not UTF-8; convert it with iconv -f UTF-16 -t UTF-8 utf16.jsonl"),
     ("ae-format prompts.jsonl", "contains prompts; run them with ae-run, ae-capture or ae-trials"),
@@ -125,6 +131,14 @@ MISTAKES = [
     (
         "ae-capture prompts.jsonl --simple ./agent x 'a b' {} -o out.jsonl",
         """ae-capture prompts.jsonl --simple './agent x '"'"'a b'"'"' {}' -o out.jsonl (try""",
+    ),
+    (
+        "ae-capture --simple echo {} prompts.jsonl -o out.jsonl",
+        "{}: put quotes around the command of --simple: ae-capture --simple 'echo {}' prompts.jsonl -o out.jsonl (try",
+    ),
+    (
+        "ae-capture prompts.jsonl --simple claude -p {}",
+        "-p {}: put quotes around the command of --simple: --simple 'claude -p {}'",
     ),
     ("ae-capture prompts.jsonl -s claude {}", "Got unexpected extra argument ({}): put quotes around a prompt"),
     ("ae-capture prompts.jsonl --simple './agnet {}'", "./agnet: no such command; did you mean ./agent?"),
@@ -156,9 +170,12 @@ MISTAKES = [
         "ae-run prompts.jsonl -s agent",
         "is a script, not an adapter schema; to run it as the agent: --simple './agent {}'",
     ),
+    ("ae-run prompts.jsonl -s graders", "graders: is a directory; name a schema file in it"),
+    ("ae-run prompts.jsonl -s ./graders", "./graders: is a directory; name a schema file in it"),
     ("ae-run prompts.jsonl -s claude.json", "claude.json: No such file or directory; did you mean claude?"),
     ("ae-capture say hello -s text", "(hello): put quotes around a prompt, as in -p 'What is 2+2?'"),
     ("ae-run prompts.jsonl --simple './agent {}' -o agent", "agent: is not a file of records; write to another file"),
+    ("ae-format results.jsonl -o graders", "graders: is a directory; name a file in it"),
     # options and names
     ("ae-run prompts.jsonl --jobs 4", "No such option '--jobs'. Did you mean '--concurrency'?"),
     ("ae-run prompts.jsonl --agent claude", "No such option '--agent'. Did you mean '--schema'?"),

@@ -412,8 +412,8 @@ def test_the_directories_of_an_output_are_made(path: str, tmp_path: Path, monkey
         ("there/file/out", "there/file is not a directory"),
         ("nowhere/out", "nowhere is not a directory"),
         ("nowhere/new/out", "nowhere is not a directory"),
-        ("there", "Is a directory"),
-        ("there/", "Is a directory"),
+        ("there", "is a directory; name a file in it"),
+        ("there/", "is a directory; name a file in it"),
         (f"{'x' * 300}/out", "File name too long"),
     ],
 )

@@ -1,5 +1,6 @@
 """ae-capture: prompts → results: run, extract and optionally grade, in one process."""
 
+import shlex
 from typing import Any
 
 import click
@@ -58,6 +59,9 @@ def main(path: str | None, prompt: str | None, keep_raw: bool, **options: Any) -
     code stays 0 (see -e). A grader error affects only its record, which then has no `score` but a `graderError` with
     the reason; the exit code is 1.
     """
+    if prompt == "{}" and path is not None and options["simple"]:
+        command = shlex.quote(f"{options['simple']} -p {{}}")
+        raise UserError(f"-p {{}}: put quotes around the command of --simple: --simple {command}")
     if prompt is not None and path is not None:
         raise UserError(f"-p and {path} cannot be used together: give one prompt, or a file of prompts")
     given = None if prompt is None else file_with(encode({"id": "prompt", "input": prompt}) + b"\n")
