@@ -305,11 +305,16 @@ def comparison_grader(
     concurrency: int,
     timeout: float,
     redact: Redactor,
+    say: Callable[[str], None],
     trace: Callable[[str], None] | None = None,
 ) -> Ask:
-    """Loads the grader; returns a function that asks it. `trace` takes each line that it prints on stderr."""
+    """Loads the grader; returns a function that asks it.
+
+    `say` takes a line if fewer can be asked at a time than wanted, `trace` each line that the grader prints on stderr.
+    """
     specs = named_graders([text], stream=stream, timeout=timeout)
     processes = ProcessSupervisor(concurrency)
+    workers = processes.workers(concurrency, 1, say)
     try:
         [grader] = open_graders(specs, processes, kind=ComparisonAnswer, trace=trace)
     except UserError:
@@ -322,7 +327,7 @@ def comparison_grader(
 
     def ask(payloads: Iterator[Record], answered: Callable[[object], None]) -> None:
         try:
-            Pool(work, answered, workers=processes.concurrency, ordered=True).run(payloads)
+            Pool(work, answered, workers=workers, ordered=True).run(payloads)
             grader.finish()
         finally:
             processes.close()

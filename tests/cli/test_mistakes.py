@@ -293,6 +293,8 @@ def test_fewer_at_a_time_than_asked_for(here: Path) -> None:
     done = run("/bin/sh", "-c", f"{limited} 500", cwd=here).expect(0)
     assert done.messages == [f"{message} (ulimit -Hn)"] and (soft, hard) == resource.getrlimit(resource.RLIMIT_NOFILE)
     run("/bin/sh", "-c", f"{limited} 20 --overwrite", cwd=here).expect(0, stderr="")
+    compare = "ulimit -n 200; exec ae-compare results.jsonl again.jsonl -g grader.py -f json -j 500"
+    assert f"ae-compare: {message.partition(': ')[2]} (ulimit -Hn)" in run("/bin/sh", "-c", compare, cwd=here).messages
 
 
 def test_another_share_of_the_prompts_is_refused(here: Path) -> None:

@@ -336,7 +336,7 @@ def main(
         source.make_seekable()  # records are read again
     out = Output(output, inputs=sources, lazy=True)
     console.redact = redact = Redactor(None if no_redact else os.environ)
-    grading |= {"redact": redact, "trace": console.say if debug else None}
+    grading |= {"redact": redact, "say": console.say, "trace": console.say if debug else None}
     ask = comparison_grader(grader, **grading) if grader else None
     keys = {"--by": by, "--cluster-by": cluster_by}
     uses = [KeyUse(option, key) for option, key in keys.items() if key]
