@@ -19,7 +19,7 @@ LEAST_P = 0.0001  # below, digits say nothing
 BETTER, WORSE, EQUAL, CANNOT_TELL = "better", "worse", "equal", "cannot tell"
 NONE_LEADS = "no run is shown to be better than another"
 RUNS_NAMED = 6
-LESS = {"cost": "cheaper", "tokens": "lighter on tokens", "time": "faster"}
+LESS = {"cost": "cheaper", "tokens": "cheaper in tokens", "time": "faster"}
 STOPPED = "the direction is known, but the size is overstated"
 
 SHOW: dict[Unit, Callable[[float], str]] = {

@@ -160,7 +160,7 @@ def test_who_beats_whom() -> None:
     assert beats("a", "b", values, takes | {"b": 1.1}) and beats("c", "a", values, takes | {"c": 1.0})
     front = Front(against="tokens", amounts={"a": 1.0, "b": 2.0}, runs=["a"])
     assert ranking_headline([ranked("a", (1, 2)), ranked("b", (1, 2))], front).endswith(
-        "; b is no better and no lighter on tokens than some other run"
+        "; b is no better and no cheaper in tokens than some other run"
     )
 
 
