@@ -74,6 +74,8 @@ def load_adapter(ref: str) -> Adapter:
         command = os.path.join(os.curdir, ref) if "/" not in ref else ref
         line = shlex.quote(f"{shlex.quote(command)} {{}}")
         raise UserError(f"{source}: is a script, not an adapter schema; to run it as the agent: --simple {line}")
+    if ref.endswith((".jsonl", ".ndjson")):
+        raise UserError(f"{source}: is a file of records, not an adapter schema; ae-adapters lists those of the suite")
     return parse_adapter(data, source)
 
 

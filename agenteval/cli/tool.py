@@ -168,7 +168,9 @@ def _without_mistake(own: list[str], command: list[str]) -> list[str] | None:
     if first.startswith("-"):
         has_schema = any(word in ("-s", "--schema") or word.startswith("--schema=") for word in own)
         return [*own, *(f"--agent-arg={word}" for word in command)] if has_schema else [*own, *command]
-    return [first, *own, "--", *rest] if rest and os.path.isfile(first) and not os.access(first, os.X_OK) else None
+    if rest and os.path.isfile(first) and not os.access(first, os.X_OK):
+        return _without_mistake([first, *own], rest) or [first, *own, "--", *rest]
+    return None
 
 
 def _lacks_quotes(tool: Tool, args: list[str], first: str) -> str | None:

@@ -170,6 +170,11 @@ MISTAKES = [
         "ae-run prompts.jsonl -s agent",
         "is a script, not an adapter schema; to run it as the agent: --simple './agent {}'",
     ),
+    ("ae-run -s prompts.jsonl", "prompts.jsonl: is a file of records, not an adapter schema; ae-adapters lists those"),
+    (
+        "ae-run -- prompts.jsonl --simple 'echo {}'",
+        "what follows -- is the agent's command: ae-run prompts.jsonl --simple 'echo {}' (try",
+    ),
     ("ae-run prompts.jsonl -s graders", "graders: is a directory; name a schema file in it"),
     ("ae-run prompts.jsonl -s ./graders", "./graders: is a directory; name a schema file in it"),
     ("ae-run prompts.jsonl -s claude.json", "claude.json: No such file or directory; did you mean claude?"),
