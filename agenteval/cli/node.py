@@ -24,7 +24,7 @@ from agenteval.agents.workspace_changes import FOLDER
 from agenteval.cli.graded_runs import inline_graders
 from agenteval.cli.tool import Tool, tool
 from agenteval.cli.tools import capture, extract, grade, run, trials, validate_refs
-from agenteval.cluster.worker import PACK_VARIABLE, RUNS_VARIABLE
+from agenteval.cluster.worker import MOST_PACKED, PACK_VARIABLE, RUNS_VARIABLE
 from agenteval.errors import UserError, WorkspaceError
 from agenteval.grading.verdict import passed
 from agenteval.processes.scratch import remove_tree
@@ -87,7 +87,7 @@ class Requests:
         self.place: str | None = None  # a directory for this run alone, if workspaces are below one
         if settings.workspace_dir is not None and runs is not None and not os.path.isabs(settings.workspace_dir):
             self.place = os.path.join(runs, f"agenteval-{os.getuid()}", run_id)
-            workspaces = os.path.join(self.place, settings.workspace_dir)
+            workspaces = os.path.normpath(os.path.join(self.place, settings.workspace_dir))
             settings = msgspec.structs.replace(settings, workspace_dir=workspaces)
         graders = inline_graders(settings, Source(None, opened=file_with(b"")), name) if settings.grader else None
         self.source = Source("-")
@@ -125,26 +125,29 @@ class Requests:
         """Packs a workspace that is kept, to be brought home, and removes it here; returns what the answer gets."""
         if not self.pack or self.run.workspaces is None or not self.run.keeps_workspace(failed=failed):
             return {}
-        packed = self._pack(record)
+        packed = pack(record["metadata"]["workspaceDir"])
         if "packed" in packed:
             self.run.workspaces.remove(prompt["id"], trial)
         return packed
 
-    def _pack(self, record: Record) -> Record:
-        """Packs the workspace into a file; returns its name, or the error."""
-        folder = record["metadata"]["workspaceDir"]
-        descriptor, path = tempfile.mkstemp(prefix="ae-workspace-", suffix=".tar.gz")
-        try:
-            with open(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as archive:
-                archive.add(folder, arcname=".", filter=_only_files)
-        except (OSError, tarfile.TarError) as error:
-            os.unlink(path)
-            return {"notPacked": f"{folder}: {error}"}
-        return {"packed": path}
-
     def emit(self, answer: Record) -> None:
         """Writes an answer."""
         self.run.output.write(answer)
+
+
+def pack(folder: str) -> Record:
+    """Packs a workspace into a file; returns its name, or why it cannot be brought home."""
+    descriptor, path = tempfile.mkstemp(prefix="ae-workspace-", suffix=".tar.gz")
+    try:
+        with open(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as archive:
+            archive.add(folder, arcname=".", filter=_only_files)
+        problem = f"is larger than {MOST_PACKED:,} bytes" if os.path.getsize(path) > MOST_PACKED else None
+    except (OSError, tarfile.TarError) as error:
+        problem = str(error)
+    if problem is None:
+        return {"packed": path}
+    os.unlink(path)
+    return {"notPacked": f"{folder}: {problem}"}
 
 
 def _only_files(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:

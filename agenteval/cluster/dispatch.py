@@ -95,15 +95,14 @@ class Dispatcher:
         except CannotRun:
             pass
         except Exception as error:
-            death = reason_of(error)
-            self._slots.replace(slot)
+            death = self._death_of(slot, error)
         for number in range(following, len(batch)):  # a worker has died, or the filter on it, or it cannot run there
             yield from self._settle(batch[number], found.get(number), death)
         self._adapt(len(batch), time.monotonic() - begun)
 
     def _answers(self, slot: Slot, batch: Sequence[Task]) -> Iterator[Answers]:
         """Yields the answers to a batch as they come; CannotRun if the node gets no more records."""
-        answers: Answers = slot.call("send", batch).result()
+        answers: Answers = self._slots.call(slot, "send", batch).result()
         left = len(batch)
         while True:
             if any(one.code in (USAGE, NOT_FOUND) for one in answers.found.values()):
@@ -115,7 +114,7 @@ class Dispatcher:
             left -= len(answers.found)
             if left <= 0:
                 return
-            answers = slot.call("collect").result()
+            answers = self._slots.call(slot, "collect").result()
 
     def _settle(self, task: Task, answer: FilterAnswer | None, death: str = "") -> Iterator[tuple[str, bytes]]:
         """Yields the record; has other workers try it, one after the other, if that of its batch has died."""
@@ -149,10 +148,14 @@ class Dispatcher:
         except CannotRun:
             return None, ""
         except Exception as error:
-            self._slots.replace(slot)
-            return None, reason_of(error)
+            return None, self._death_of(slot, error)
         self._slots.give_back(slot)
         return next((found for one in answers for found in one.found.values()), None), ""
+
+    def _death_of(self, slot: Slot, error: Exception) -> str:
+        """Returns why a worker has died, and replaces it; "" if its node was excluded: the records are not at fault."""
+        self._slots.replace(slot)
+        return "" if self._slots.is_excluded(self._slots.node_of(slot)) else reason_of(error)
 
     def _adapt(self, size: int, seconds: float) -> None:
         if seconds < QUICK and size >= self._size:

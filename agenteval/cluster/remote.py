@@ -20,8 +20,9 @@ from agenteval.agents.run import RemoteAnswer
 from agenteval.agents.workspaces import workspace_name
 from agenteval.cluster.slots import Slot, Slots, reason_of
 from agenteval.cluster.worker import NOT_FOUND, Node, NodeAnswer, describe_end
-from agenteval.errors import USAGE
+from agenteval.errors import USAGE, CannotGoOn
 from agenteval.streams.console import Console
+from agenteval.streams.files import replace_file
 from agenteval.streams.jsonl import decode_record, encode
 from agenteval.wire.records import Record
 
@@ -104,24 +105,30 @@ class ClusterAgents:
         shared = self._retries + 1 if self._slots.window == 1 else max(1, self._retries)
         tries = 0
         while tries < shared:
-            slot = self._slots.take()
-            found = self._try(slot, prompt, trial)
+            found = self._try_in(self._slots.take(), prompt, trial)
             if not found.death:
-                self._slots.give_back(slot)
                 return found
             if found.death != CANNOT_RUN:  # that is the node's fault: it gets no more records
                 tries += 1
-            self._slots.replace(slot)
         if self._slots.window > 1:
             found = self._try_alone(prompt, trial)
             tries += 1
         times = f"{tries} times" if tries > 1 else "once"
         return found._replace(death=f"its worker died {times}, last: {found.death}") if found.death else found
 
-    def _try_alone(self, prompt: Record, trial: int | None, avoid: str = "") -> NodeTry:
+    def _try_in(self, slot: Slot, prompt: Record, trial: int | None) -> NodeTry:
+        """Has a worker with other records try a record; replaces it if it dies."""
+        found = self._try(slot, prompt, trial)
+        if found.death:
+            self._slots.replace(slot)
+        else:
+            self._slots.give_back(slot)
+        return found
+
+    def _try_alone(self, prompt: Record, trial: int | None) -> NodeTry:
         with self._alone:
             try:
-                slot = self._slots.open_alone(avoid)
+                slot = self._slots.open_alone()
             except Exception as error:
                 return NodeTry(None, Node("", ""), reason_of(error))
             try:
@@ -136,9 +143,10 @@ class ClusterAgents:
             self._keys += 1
             key = str(self._keys)
         try:
-            given: NodeAnswer = slot.call("run", key, encode({"key": key, "prompt": prompt, "trial": trial})).result()
+            request = encode({"key": key, "prompt": prompt, "trial": trial})
+            given: NodeAnswer = self._slots.call(slot, "run", key, request).result()
         except Exception as error:
-            return NodeTry(None, node, reason_of(error))
+            return NodeTry(None, node, CANNOT_RUN if self._slots.is_excluded(node) else reason_of(error))
         if given.line is not None:
             self._slots.relay(given.messages)
             return NodeTry(decode_record(given.line), node, packed=given.packed)
@@ -159,7 +167,10 @@ class ClusterAgents:
 
     def _second_opinion(self, prompt: Record, trial: int | None, first: NodeTry) -> NodeTry:
         """Has another node try a record that failed on one where nothing has worked so far; returns what counts."""
-        second = self._try_alone(prompt, trial, avoid=first.node.id)
+        slot = self._slots.take_elsewhere(first.node)
+        if slot is None:
+            return first
+        second = self._try_in(slot, prompt, trial)
         if second.answer is None or second.errors:
             with self._lock:
                 self._agreed[first.node.id] += second.errors == first.errors
@@ -178,15 +189,24 @@ class ClusterAgents:
     def _bring_home(self, prompt: Record, trial: int | None, found: NodeTry, record: Record) -> None:
         """Unpacks the workspace of a record; the record then says that it is here."""
         assert self._bring_to is not None and found.answer is not None
-        name = workspace_name(prompt["id"], trial)
-        problem = found.answer.get("notPacked")
-        if found.packed is not None:
-            try:
-                record["metadata"]["workspaceDir"] = unpack(found.packed, self._bring_to, name)
-            except (OSError, tarfile.TarError) as error:
-                problem = str(error)
-        if problem is not None:
+        if (problem := found.answer.get("notPacked")) is not None:
             self._console.say(f"{prompt['id']}: its workspace stays on {record['metadata']['node']}: {problem}")
+        if found.packed is None:
+            return
+        name = workspace_name(prompt["id"], trial)
+        try:
+            record["metadata"]["workspaceDir"] = unpack(found.packed, self._bring_to, name)
+        except (OSError, tarfile.TarError) as error:
+            self._console.say(f"{prompt['id']}: {self._keep_packed(found.packed, name)}: {error}")
+
+    def _keep_packed(self, packed: bytes, name: str) -> str:
+        """Keeps a workspace that cannot be unpacked, because its node has it no longer; returns what to report."""
+        path = os.path.join(self._bring_to or "", f"{name}.tar.gz")
+        try:
+            replace_file(path, packed)
+        except OSError as error:  # without its record, --resume runs the prompt again
+            raise CannotGoOn(f"--bring-workspaces: cannot write {path}: {error.strerror}") from None
+        return f"its workspace could not be unpacked, and is in {path}"
 
 
 def unpack(packed: bytes, base: str, name: str) -> str:

@@ -8,6 +8,7 @@ import queue
 import re
 import signal
 import threading
+import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -19,6 +20,7 @@ from agenteval.streams.console import Console
 
 ENDING = 60.0  # seconds that a worker has to end after its last record
 PATIENCE = 60.0  # seconds without any worker, after which the tool reports that it waits
+ELSEWHERE = 0.1  # seconds until a place on another node is looked for again
 MOST_NOTICES = 1000  # different messages of nodes that are remembered, so that each is shown once
 
 
@@ -55,6 +57,7 @@ class Slots:
         self.records = records or count * window  # at a time
         self._patience, self._all_nodes = patience, all_nodes
         self._ready: queue.SimpleQueue[tuple[Slot, Future[Any] | None]] = queue.SimpleQueue()  # and how it started
+        self._calling = threading.Lock()  # what Ray calls back takes the other one, and a call may wait for it
         self._lock = threading.Lock()  # of what follows
         self._alive: dict[Slot, Node | None] = {}
         self._places: dict[Slot, Node] = {}  # of those that have started, also if they are gone: an answer may come
@@ -90,7 +93,7 @@ class Slots:
 
     def stop(self) -> None:
         """Kills all workers, with their filters and agents; no other is opened for them."""
-        with self._lock:
+        with self._calling, self._lock:
             self._stopped = True
             for slot in self._alive:
                 slot.kill()
@@ -99,6 +102,8 @@ class Slots:
         """Waits for a slot with a free place and returns it; opens another slot for each that could not start."""
         while True:
             slot, start = self._next_ready()
+            if self._stopped:
+                raise Stopped(signal.SIGTERM)
             if start is None:
                 if slot in self._alive:
                     return slot
@@ -127,13 +132,28 @@ class Slots:
         with self._lock:
             if slot not in self._alive:
                 return  # another record has noticed it before
+            if self._stopped:
+                raise Stopped(signal.SIGTERM)
             del self._alive[slot]
-        slot.kill()
+            slot.kill()
         self._start_slot()
 
-    def open_alone(self, avoid: str = "") -> Slot:
-        """Returns a slot beside the others, for one record and not on that node; close() ends it."""
-        slot = self._open({*self._excluded, *([avoid] if avoid else [])})
+    def take_elsewhere(self, node: Node) -> Slot | None:
+        """Waits for a slot on another node with a free place; None if no other node has a slot.
+
+        It is one of those that are open: for another one, there may be no room as long as they are.
+        """
+        while self.nodes() - {node.id}:
+            slot = self.take()
+            if self.node_of(slot).id != node.id:
+                return slot
+            self.give_back(slot)
+            time.sleep(ELSEWHERE)
+        return None
+
+    def open_alone(self) -> Slot:
+        """Returns a slot beside the others, for one record; close() ends it."""
+        slot = self._open(set(self._excluded))
         try:
             node = slot.prepare().result()
         except Exception:
@@ -145,12 +165,21 @@ class Slots:
 
     def close(self, slot: Slot) -> None:
         """Ends a slot, and before it what its worker runs."""
+        with suppress(Exception):  # it is dead already
+            self.call(slot, "finish").result(ENDING)
         with self._lock:
+            if self._stopped:
+                return
             self._alive.pop(slot, None)
             self._places.pop(slot, None)
-        with suppress(Exception):  # it is dead already
-            slot.call("finish").result(ENDING)
-        slot.kill()
+            slot.kill()
+
+    def call(self, slot: Slot, method: str, *arguments: Any) -> Future[Any]:
+        """Calls a method of a worker; raises Stopped after stop(): Ray, which then ends, would end this process."""
+        with self._calling:
+            if self._stopped:
+                raise Stopped(signal.SIGTERM)
+            return slot.call(method, *arguments)
 
     def alive(self) -> list[Slot]:
         """Returns the slots that have started."""
@@ -162,6 +191,10 @@ class Slots:
     def node_of(self, slot: Slot) -> Node:
         """Returns where a slot is, or was."""
         return self._places[slot]
+
+    def is_excluded(self, node: Node) -> bool:
+        """Returns whether a node gets no more records, so that its workers were killed."""
+        return node.id in self._excluded
 
     def nodes(self) -> set[str]:
         """Returns the nodes that have slots, also if these have had no record yet."""

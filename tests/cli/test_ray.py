@@ -12,10 +12,11 @@ import re
 import select
 import signal
 import sys
+import tarfile
 import tempfile
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,11 +24,14 @@ from typing import Any
 
 import pytest
 
+from agenteval.cli import node
+from agenteval.cli.tools import ray
 from agenteval.cluster import dispatch
 from agenteval.cluster.ray_cluster import RayCluster, SlotRequest, named_files
+from agenteval.cluster.remote import ClusterAgents
 from agenteval.cluster.slots import Slots
 from agenteval.cluster.worker import RUNS_VARIABLE, Answers, FilterAnswer, Node, NodeAnswer, NodeWorker
-from agenteval.errors import Stopped
+from agenteval.errors import Stopped, UserError
 from agenteval.streams.console import Console
 from agenteval.wire.records import RUN_ID_VARIABLE
 from tests.support.ray_nodes import TwoNodes
@@ -56,6 +60,10 @@ PROMPTS = [{"id": f"p{number}", "input": f"question {number}", "hint": "question
             "These have it: ae-capture, ae-run, ae-trials (try 'ae-grade --help')",
         ),
         (["-o", "x", "--resume", "--", "ae-extract"], "--resume is for tools that run agents and for ae-grade"),
+        (
+            ["--", "ae-run", "--workspace-dir", "a/../../ws", "--shell", "true"],
+            "leads out of the directory that this run",
+        ),
         (["--", "ae-run", "--shard=1/2"], "ae-ray distributes the records itself"),
         (
             ["--", "ae-run", "prompts.jsonl", "--shell", "true"],
@@ -296,10 +304,51 @@ def test_workspaces_come_home(tmp_path: Path) -> None:
     again = (*args[:3], "--bring-workspaces", "home", "-o", "out", "--resume", *args[5:])
     simulated("a,b", *again, "--shell", agent, cwd=tmp_path).expect(0)
     assert not (tmp_path / "home" / "prompt-p0" / "more").exists(), "replaced, because it was brought by ae-ray"
+    retried = (*args[:3], "--bring-workspaces", "home", "-o", "out", *args[5:], "--retry-failed", "--shell", agent)
+    simulated("a,b", *retried, cwd=tmp_path).expect(0, stderr="ae-ray: out: 2 kept, nothing to do\n")
     (tmp_path / "home" / ".agenteval-workspaces").unlink()
     refused("a,b", *again, "--shell", agent, cwd=tmp_path, says="home: is not empty")
     without = ("prompts.jsonl", "--bring-workspaces", "new", "--", "ae-run", "--shell", "true")
     refused("a", *without, cwd=tmp_path, says="--bring-workspaces needs --workspace-dir")
+
+
+def test_a_workspace_that_cannot_be_unpacked_is_not_lost(tmp_path: Path) -> None:
+    """Its node has it no longer: its archive is kept or, if that is impossible, the prompt has no record."""
+    home = tmp_path / "home"
+    home.mkdir()
+    write(tmp_path / "prompts.jsonl", PROMPTS[0])
+    for name in (".agenteval-workspaces", "prompt-p0.part"):
+        (home / name).touch()
+    args = ("prompts.jsonl", "--bring-workspaces", "home", "-o", "out", "--resume", "--", "ae-run", "--workspace-dir")
+    done = simulated("a", *args, "ws", "--shell", "echo x > f", cwd=tmp_path).expect(0)
+    assert "p0: its workspace could not be unpacked, and is in home/prompt-p0.tar.gz: " in done.stderr, done
+    with tarfile.open(home / "prompt-p0.tar.gz") as archive:
+        assert "./f" in archive.getnames()
+    (tmp_path / "out").unlink()
+    (home / "prompt-p0.tar.gz").unlink()
+    (home / "prompt-p0.tar.gz").mkdir()
+    done = simulated("a", *args, "ws", "--shell", "echo x > f", cwd=tmp_path).expect(1)
+    assert done.stderr == "ae-ray: --bring-workspaces: cannot write home/prompt-p0.tar.gz: Is a directory\n", done
+    assert (tmp_path / "out").read_bytes() == b""
+
+
+def test_a_workspace_that_is_too_large_stays_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws" / "f").write_text("x")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert set(node.pack(str(tmp_path / "ws"))) == {"packed"}
+    monkeypatch.setattr(node, "MOST_PACKED", 10)
+    assert node.pack(str(tmp_path / "ws")) == {"notPacked": f"{tmp_path / 'ws'}: is larger than 10 bytes"}
+    assert len(list(tmp_path.glob("*.tar.gz"))) == 1, "the first one"
+
+
+def test_two_runs_that_start_at_the_same_time_do_not_bring_to_one_directory(tmp_path: Path) -> None:
+    """Both have found it empty when they looked at their options."""
+    home = str(tmp_path / "home")
+    ray.claim_directory(home, is_ours=False)
+    with pytest.raises(UserError, match="another run brings its workspaces there; give a new or empty directory"):
+        ray.claim_directory(home, is_ours=False)
+    ray.claim_directory(home, is_ours=True)
 
 
 def on_node(runs: Path, workspaces: str, agent: str) -> Done:
@@ -340,8 +389,10 @@ def test_workspaces_are_not_made_in_a_directory_of_another_user(tmp_path: Path) 
 def test_nothing_empty_is_left_on_a_node(tmp_path: Path) -> None:
     place = tmp_path / f"agenteval-{os.getuid()}"
     place.mkdir(mode=0o755)
-    on_node(tmp_path, "some/ws", "echo fine").expect(0)
-    assert list(place.iterdir()) == [] and place.stat().st_mode & 0o777 == 0o700
+    for workspaces in ("some/ws", "ws/", "."):
+        on_node(tmp_path, workspaces, "echo fine").expect(0)
+        assert list(place.iterdir()) == []
+    assert place.stat().st_mode & 0o777 == 0o700
     on_node(tmp_path, "some/ws", "exit 3").expect(0)
     assert (place / "run" / "some" / "ws" / "prompt-p0").is_dir(), "a workspace that is kept"
 
@@ -448,6 +499,81 @@ def test_a_cluster_without_room_is_mentioned_once(capfd: pytest.CaptureFixture[s
     assert capfd.readouterr().err.count("no worker has started after 0.05 s; the cluster has no room") == 1
 
 
+def test_a_record_waits_for_a_place_on_another_node() -> None:
+    """In a worker that is there: with --resources, there may be no room for another one until the run has ended."""
+    nodes = iter(["a", "b"])
+
+    class ReadySlot:
+        def prepare(self) -> Future[Any]:
+            ready: Future[Any] = Future()
+            ready.set_result(Node(name := next(nodes), name))
+            return ready
+
+        def call(self, _method: str, *_arguments: Any) -> Future[Any]:
+            raise AssertionError
+
+        def kill(self) -> None:
+            pass
+
+    slots = Slots(lambda _excluded: ReadySlot(), 2, 1, Console("ae-ray", progress=False))
+    slots.start()
+    a, b = slots.take(), slots.take()
+    slots.give_back(a)
+    slots.give_back(b)
+    assert slots.take_elsewhere(slots.node_of(a)) is b
+    assert slots.take() is a, "it was given back"
+    slots.give_back(a)
+    slots.close(b)
+    assert slots.take_elsewhere(slots.node_of(a)) is None
+
+
+@pytest.mark.parametrize("kind", ["filter", "agent"])
+def test_what_a_worker_of_a_node_had_that_is_left_out_is_tried_elsewhere(kind: str) -> None:
+    """Even with --retries 0: its worker was killed, and did not die of it."""
+    nodes, at_work = iter(["bad", "bad", "good", "good"]), iter([True, False])
+    line = b'{"record": {"id": "p"}}'
+
+    def now(answer: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(answer)
+        return future
+
+    class OneRecord:
+        def __init__(self) -> None:
+            self.node, self.killed = next(nodes), Future[Any]()
+
+        def prepare(self) -> Future[Any]:
+            return now(Node(self.node, self.node))
+
+        def call(self, method: str, *_arguments: Any) -> Future[Any]:
+            if self.node == "bad" and next(at_work):
+                return self.killed
+            code = None if self.node == "good" else 2
+            if method == "send":
+                return now(Answers({0: FilterAnswer(None if code else line, code=code)}, []))
+            return now(NodeAnswer(None if code else line, [], code=code))
+
+        def kill(self) -> None:
+            if not self.killed.done():
+                self.killed.set_exception(RuntimeError("it was killed"))
+
+    console = Console("ae-ray", progress=False)
+    slots = Slots(lambda _excluded: OneRecord(), 2, 1, console, all_nodes=lambda: {"good"})
+    if kind == "filter":
+        written: list[bytes] = []
+        tasks = [dispatch.Task(name, b"{}") for name in "pq"]
+        dispatcher = dispatch.Dispatcher(slots, 0, written.append, lambda _task, why: why.encode(), console)
+        dispatcher._slots.finish = lambda: True  # type: ignore[method-assign]
+        dispatcher.run(tasks)
+        assert written == [line + b"\n"] * 2
+    else:
+        agents = ClusterAgents(lambda _run: slots, 0, console, None)
+        agents.open("run")
+        with ThreadPoolExecutor(2) as threads:
+            answers = list(threads.map(lambda name: agents.answer({"id": name}, None), "pq"))
+        assert [answer.died for answer in answers] == [None, None]
+
+
 def test_a_worker_that_is_gone_still_has_a_node(capfd: pytest.CaptureFixture[str]) -> None:
     """Two workers of a node find at the same time that nothing works there: it is left out once, and by its name."""
     nodes = iter(["bad", "bad", "good", "good"])
@@ -492,8 +618,8 @@ def test_why_a_process_has_ended_is_read_to_the_end() -> None:
     assert worker.run("1", b"{}") == NodeAnswer(None, ["why"], code=2)
 
 
-def test_no_worker_is_opened_after_the_end() -> None:
-    """Records find their workers dead when the run has been stopped; Ray would connect once more to open another."""
+def test_no_worker_is_opened_or_called_after_the_end() -> None:
+    """Records find their workers dead when the run has been stopped; a call of Ray could end the process."""
     opened: list[Any] = []
 
     class ReadySlot:
@@ -515,7 +641,8 @@ def test_no_worker_is_opened_after_the_end() -> None:
     slots.start()
     slot = slots.take()
     slots.stop()
-    for late in (lambda: slots.replace(slot), slots.open_alone):
+    slots.give_back(slot)
+    for late in (lambda: slots.replace(slot), slots.open_alone, slots.take, lambda: slots.call(slot, "run")):
         with pytest.raises(Stopped):
             late()
     assert len(opened) == 1

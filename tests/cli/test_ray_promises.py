@@ -169,6 +169,14 @@ def test_a_node_without_the_agent_gets_no_more_records(two_nodes: TwoNodes, tmp_
     assert 1 <= len(names) <= 2 and not any(done.stderr.startswith(f"ae-ray: {name}:") for name in names), (names, done)
 
 
+def test_a_failed_record_is_tried_elsewhere_without_more_room(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    """The workers of the run have all CPUs of both nodes: for another one there is no room until the run has ended."""
+    write(tmp_path / "prompts.jsonl", *PROMPTS[:FEW])
+    args = ("prompts.jsonl", "--address", two_nodes.address, "-j", 2, "--resources", "cpu=2", "--", "ae-run")
+    done = run("ae-ray", *args, "--keep-going", "--shell", "exit 3", cwd=tmp_path, timeout=SLOW).expect(0)
+    assert ids(done.records) == ids(PROMPTS[:FEW]) and all(record["errors"] for record in done.records), done
+
+
 def test_finished_trials_are_not_run_again(two_nodes: TwoNodes, tmp_path: Path) -> None:
     """The driver is killed in the fourth of five trials: of both prompts only that one has run for nothing."""
     write(tmp_path / "prompts.jsonl", *PROMPTS[:2])

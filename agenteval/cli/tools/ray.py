@@ -37,7 +37,7 @@ from agenteval.grading.run import keeps_each
 from agenteval.grading.verdict import check_gradable
 from agenteval.processes.pool import raise_on_signals
 from agenteval.streams.console import Console
-from agenteval.streams.files import replace_file
+from agenteval.streams.files import write_new
 from agenteval.streams.jsonl import decode_record, encode
 from agenteval.streams.output import Output, open_output, refuse_to_replace
 from agenteval.streams.redaction import Redactor
@@ -228,13 +228,13 @@ def run_agents(
 ) -> int:
     """Runs the tool here with its agents on the nodes; connects to the cluster after the options are checked."""
     clusters: list[RayCluster] = []
+    is_ours = bring_to is not None and os.path.exists(os.path.join(bring_to, BROUGHT))
 
     def slots_of(run_id: str) -> Slots:
-        if bring_to is not None:
-            os.makedirs(bring_to, exist_ok=True)
-            replace_file(os.path.join(bring_to, BROUGHT), b"")
         raise_on_signals()  # a cluster that is being started is ended, too
         clusters.append(connect({**environment, RUN_ID_VARIABLE: run_id}, NodeWorker))
+        if bring_to is not None:
+            claim_directory(bring_to, is_ours)
         return share.slots_for_agents(clusters[0], console)
 
     agents = ClusterAgents(slots_of, share.retries, console, bring_to)
@@ -253,15 +253,34 @@ def run_agents(
 
 
 def node_variables(address: str, bring_to: str | None, options: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the variables that tell nodes where workspaces are; raises UserError if they cannot be brought home."""
+    """Returns the variables that tell nodes where workspaces are; raises UserError if they cannot be there or here."""
+    base = options["workspace_dir"]
+    if address != "local" and os.path.normpath(base or ".").partition(os.sep)[0] == os.pardir:
+        raise UserError(
+            f"--workspace-dir {base}: leads out of the directory that this run has on each node; give a path below "
+            f"it, such as ws, or an absolute one"
+        )
     if bring_to is not None:
-        if options["workspace_dir"] is None:
+        if base is None:
             raise UserError("--bring-workspaces needs --workspace-dir DIR, after --")
-        ours = options["resume"] and os.path.exists(os.path.join(bring_to, BROUGHT))
+        resumes = options["resume"] or options["retry_failed"]
+        ours = resumes and os.path.exists(os.path.join(bring_to, BROUGHT))
         if os.path.isdir(bring_to) and os.listdir(bring_to) and not ours:
             raise UserError(f"--bring-workspaces {bring_to}: is not empty; give a new or empty directory")
     places = {} if address == "local" else {RUNS_VARIABLE: OF_NODES}
     return {**places, **({PACK_VARIABLE: "1"} if bring_to is not None else {})}
+
+
+def claim_directory(place: str, is_ours: bool) -> None:
+    """Marks the directory that workspaces are brought to, unless that is done; UserError if another run was quicker."""
+    marker = os.path.join(place, BROUGHT)
+    try:
+        os.makedirs(place, exist_ok=True)
+        if not is_ours:
+            write_new(marker, b"", 0o644)
+    except OSError as error:
+        reason = "another run brings its workspaces there" if os.path.exists(marker) else error.strerror
+        raise UserError(f"--bring-workspaces {place}: {reason}; give a new or empty directory") from None
 
 
 # --- filters ------------------------------------------------------------------------------------
