@@ -355,4 +355,5 @@ def _take_packed(answer: Record) -> bytes | None:
         answer["notPacked"] = f"{path}: {error.strerror}"
         return None
     finally:
-        os.unlink(path)
+        with suppress(OSError):  # something has cleaned the directory for temporary files
+            os.unlink(path)

@@ -26,7 +26,7 @@ import pytest
 
 from agenteval.cli import node
 from agenteval.cli.tools import ray
-from agenteval.cluster import dispatch
+from agenteval.cluster import dispatch, worker
 from agenteval.cluster.ray_cluster import RayCluster, SlotRequest, named_files
 from agenteval.cluster.remote import ClusterAgents
 from agenteval.cluster.slots import Slots
@@ -340,6 +340,13 @@ def test_a_workspace_that_is_too_large_stays_where_it_is(tmp_path: Path, monkeyp
     monkeypatch.setattr(node, "MOST_PACKED", 10)
     assert node.pack(str(tmp_path / "ws")) == {"notPacked": f"{tmp_path / 'ws'}: is larger than 10 bytes"}
     assert len(list(tmp_path.glob("*.tar.gz"))) == 1, "the first one"
+
+
+def test_a_packed_workspace_that_is_gone_does_not_stop_the_other_answers() -> None:
+    """An exception would end the thread that reads the answers, and their records would wait for ever."""
+    answer: Record = {"packed": "/nonexistent/ws.tar.gz"}
+    assert worker._take_packed(answer) is None
+    assert answer == {"notPacked": "/nonexistent/ws.tar.gz: No such file or directory"}
 
 
 def test_two_runs_that_start_at_the_same_time_do_not_bring_to_one_directory(tmp_path: Path) -> None:
