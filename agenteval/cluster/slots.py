@@ -135,7 +135,7 @@ class Slots:
             if self._stopped:
                 raise Stopped(signal.SIGTERM)
             del self._alive[slot]
-            slot.kill()
+        slot.kill()
         self._start_slot()
 
     def take_elsewhere(self, node: Node) -> Slot | None:
@@ -172,7 +172,7 @@ class Slots:
                 return
             self._alive.pop(slot, None)
             self._places.pop(slot, None)
-            slot.kill()
+        slot.kill()
 
     def call(self, slot: Slot, method: str, *arguments: Any) -> Future[Any]:
         """Calls a method of a worker; raises Stopped after stop(): Ray, which then ends, would end this process."""
