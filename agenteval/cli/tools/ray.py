@@ -127,7 +127,7 @@ def main(
     RECORDS is the input of the tool after -- (or stdin). ae-run, ae-capture and ae-trials run their agents and
     graders on the nodes; the run itself is managed here, so limits, --resume, --stop-when-known and whatever else
     concerns all prompts work as they do without a cluster. ae-extract, ae-grade, ae-validate-refs and other filters
-    get batches of records; of these, ae-grade has --resume.
+    get batches of records, in which an id may occur only once; of these, ae-grade has --resume.
 
     Examples:
       ae-ray prompts.jsonl -j 64 --env ANTHROPIC_API_KEY -o r.jsonl --resume -- ae-capture -s claude -g grader.py
