@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import gc
 import os
-import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,13 @@ from hypothesis import HealthCheck, settings
 from agenteval.streams.patterns import Pattern
 from tests.support.browser import SKIPPED
 from tests.support.ray_nodes import two_nodes as two_nodes
+from tests.support.signals import heed_signals
 from tests.support.watching import marked
 
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")  # no time limits: the machine may be busy
 
-for _signum in (signal.SIGINT, signal.SIGHUP):  # nohup and & ignore them, and the tools would inherit that
-    if signal.getsignal(_signum) is signal.SIG_IGN:
-        signal.signal(_signum, signal.default_int_handler if _signum == signal.SIGINT else signal.SIG_DFL)
+heed_signals()
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,7 @@ from tests.chaos.faults import may_mount
 from tests.chaos.matrix import KINDS, PATHS, UNTOUCHED, check
 from tests.chaos.plan import Plan, draw
 from tests.chaos.rounds import Round, keep, report, round_folder, run_round
+from tests.support.signals import heed_signals
 from tests.support.tool import ROOT
 
 MOST_SHOWN = 20
@@ -28,6 +29,7 @@ FAILED, LATE = "failed", "inconclusive because Ray did not start in time"
 def main() -> int:
     """Returns 0 if every round held, else 1, also if Ray is installed and never started."""
     options = _parse()
+    heed_signals()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
     numbers = [options.round] if options.round is not None else list(range(1, options.rounds + 1))
     ray = importlib.util.find_spec("ray") is not None

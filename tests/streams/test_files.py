@@ -90,7 +90,7 @@ ALLOWED = {
     "grading/judge.py:put": "creates a file, with O_EXCL",
     "cli/executables.py": "files of the package",
     "cli/ae_commands.py": "files of the package",
-    "cli/node.py:_pack": "a descriptor",
+    "cli/node.py:pack": "a descriptor",
     "cli/tool.py": "/dev/null",
     "cli/tools/adapters.py:schema_file": "a file of the package",
     "reports/forms.py": "files of the package",
