@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,8 +17,8 @@ from agenteval.statistics.intervals import (
     LEVEL,
     bounds,
     clustered_rate_interval,
-    pass_rate_interval,
     percentile_interval,
+    rate_interval,
     score_interval,
 )
 from agenteval.statistics.samples import percentile, plug_in_pass_at_k, plug_in_pass_exp_k
@@ -46,16 +47,16 @@ class GateFigure(NamedTuple):
 
 
 class RunFigures:
-    """The figures of the results or trials added so far: sums, and for intervals 8 bytes a figure and record."""
+    """The figures of the results or trials added so far: sums, counts, and 8 bytes for each score and duration."""
 
     def __init__(self) -> None:
         self.level = LEVEL  # of intervals
         self.summary = RunSummary()
-        self._clusters: array[int] = array("q")  # the prompt of each record: trials of one are a cluster
         self._prompts = 0
         self._scores = array("d")  # the mean of each prompt
-        self._timed = array("q")  # the prompt of each duration
-        self._flags: dict[str, array[float]] = {name: array("d") for name in FLAGS}
+        self._timed = array("q")  # of trials: the prompt of each duration
+        # Prompts, counted by how many records they have and for how many of those a flag holds.
+        self._flags: dict[str, Counter[tuple[int, int]]] = {name: Counter() for name in FLAGS}
         self._recorded: dict[str, array[float]] = {name: array("d") for name in RECORDED}
         self._failed_prompts = 0  # of trials: prompts whose agents all failed
 
@@ -65,13 +66,12 @@ class RunFigures:
         prompt = self._prompts
         self._prompts += 1
         scores = []
+        for name, holds in FLAGS.items():
+            self._flags[name][len(row.attempts), sum(map(holds, row.attempts))] += 1
         for attempt in row.attempts:
-            self._clusters.append(prompt)
-            for name, holds in FLAGS.items():
-                self._flags[name].append(holds(attempt))
             if attempt.grade is not None or attempt.agent_failed:
                 scores.append(attempt.grade.score if attempt.grade is not None else 0.0)
-            if attempt.timing.duration is not None:
+            if row.is_trials and attempt.timing.duration is not None:
                 self._timed.append(prompt)
         if scores:
             self._scores.append(sum(scores) / len(scores))
@@ -142,9 +142,13 @@ class RunFigures:
         records = self.summary.records
         if not records:
             return GateFigure(None, "there are no records")
-        flags = self._flags[name]
-        interval = bounds(pass_rate_interval(flags, self._clusters if self.summary.trials else None, self.level))
-        return GateFigure(count / records, f"{count:,} of {records:,} {what}", interval)
+        if self.summary.trials is None:
+            interval = rate_interval(count, records, self.level)
+        else:  # the trials of a prompt are a cluster
+            prompts = [prompt for prompt, many in self._flags[name].items() for _ in range(many)]
+            sums, sizes = [held for _, held in prompts], [size for size, _ in prompts]
+            interval = clustered_rate_interval(sums, sizes, level=self.level)
+        return GateFigure(count / records, f"{count:,} of {records:,} {what}", bounds(interval))
 
     def count(self, count: int) -> GateFigure:
         """A number of records."""

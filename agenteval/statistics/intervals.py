@@ -141,15 +141,6 @@ def _jackknife_variance(sums: Sequence[float], counts: Sequence[float]) -> float
     return (size - 1) / size * math.fsum(((part - count * centre) / (total - count)) ** 2 for part, count in pairs)
 
 
-def pass_rate_interval(
-    passes: Sequence[float], clusters: Sequence[object] | None = None, level: float = LEVEL
-) -> ConfidenceInterval | None:
-    """The interval of the share of passes, given 1 or 0 of each record; `clusters` names the cluster of each."""
-    if clusters is None:
-        return rate_interval(round(sum(passes)), len(passes), level)
-    return clustered_rate_interval(*cluster_sums(passes, clusters), level=level)
-
-
 def cluster_sums(values: Sequence[float], clusters: Sequence[object]) -> tuple[list[float], list[int]]:
     """The sum and the number of the values of each cluster."""
     sums: dict[object, float] = {}

@@ -46,8 +46,8 @@ WORK = (
     Work("ae-format", "results", 20_000, ("-f", "junit")),
     Work("ae-format", "results", 20_000, ("-f", "html")),
     Work("ae-show", "results", 20_000),
-    Work("ae-gate", "results", 20_000, ("--min", "passRate=0")),
     Work("ae-calibrate", "results", 20_000),
+    Work("ae-gate", "results", 20_000, ("--min", "passRate=0"), keeps_rows=True),  # ids, to report repeated ones
     Work("ae-balance", "prompts", 100_000, keeps_rows=True),
     Work("ae-merge", "results", 20_000, keeps_rows=True),
     Work("ae-score", "results", 20_000, keeps_rows=True),
