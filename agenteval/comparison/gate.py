@@ -54,7 +54,7 @@ class RunFigures:
         self.summary = RunSummary()
         self._prompts = 0
         self._scores = array("d")  # the mean of each prompt
-        self._timed = array("q")  # of trials: the prompt of each duration
+        self._timed = array("q")  # the prompt of each duration: trials of one are a cluster
         # Prompts, counted by how many records they have and for how many of those a flag holds.
         self._flags: dict[str, Counter[tuple[int, int]]] = {name: Counter() for name in FLAGS}
         self._recorded: dict[str, array[float]] = {name: array("d") for name in RECORDED}
@@ -71,7 +71,7 @@ class RunFigures:
         for attempt in row.attempts:
             if attempt.grade is not None or attempt.agent_failed:
                 scores.append(attempt.grade.score if attempt.grade is not None else 0.0)
-            if row.is_trials and attempt.timing.duration is not None:
+            if attempt.timing.duration is not None:
                 self._timed.append(prompt)
         if scores:
             self._scores.append(sum(scores) / len(scores))

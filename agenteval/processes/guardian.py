@@ -3,6 +3,7 @@
 It holds the read end of a pipe to the tool and waits until the tool closes the other end. A tool that ends in order
 writes a byte first. Otherwise the guardian finds everything the tool started, kills it and exits: by its marks
 (tree.py) and, since an agent can take those off, by what it saw below the tool at its last look. It writes nothing.
+Other guardians, of the tool or of tools below it, have directories of their own to remove, so they are killed last.
 While the tool runs, it continues a process that was stopped before it became another program: until then it holds up
 the whole tool (vfork).
 """
@@ -20,6 +21,7 @@ from agenteval.processes.scratch import discard
 from agenteval.processes.tree import (
     below,
     command_line,
+    command_name,
     find_mark,
     hopeless,
     is_of,
@@ -34,6 +36,7 @@ HIGHEST_FD = 1 << 16
 LONGEST_PAUSE = 0.5  # seconds between two looks for what is left
 LOOK_INTERVAL = 0.25 if sys.platform == "linux" else None  # seconds between two looks at what the tool has started
 LOOK_SHARE = 50  # one part in so many of the time is what they may take
+OTHERS = 20.0  # seconds in which other guardians end by themselves; what only has their name is killed then
 DISMISSAL = 1.0  # seconds in which the guardian exits when it is told to
 
 
@@ -90,6 +93,7 @@ def _watch(watched: int, tool: int, end_more: Callable[[], None] | None) -> NoRe
                 end_more()
             for path in paths:
                 discard(os.fsdecode(path))
+            _await_guardians(seen)
     finally:
         os._exit(0)
 
@@ -125,7 +129,10 @@ def _is_stuck(pid: int, tool: int) -> bool:
 
 
 def _kill_all(tool: int, seen: dict[int, str]) -> None:
-    """Kills everything that the tool ever started, until nothing of it is left but what cannot be killed."""
+    """Kills what the tool ever started but other guardians, until nothing is left but what cannot be killed.
+
+    Adds what it kills, and those guardians, to `seen`.
+    """
     began, pause = time.monotonic(), 0.01
     while True:
         table = process_table()
@@ -134,8 +141,25 @@ def _kill_all(tool: int, seen: dict[int, str]) -> None:
         left |= {pid for pid, started in seen.items() if pid in table and start_time(pid) == started}
         left |= below(left, table)
         seen |= {pid: start_time(pid) for pid in left}
+        left = {pid for pid in left if not _is_guardian(pid) or is_of(tool, find_mark(pid))}
         denied = send_signal(left, signal.SIGKILL)
         if not left - hopeless(left, denied, time.monotonic() - began):
             return
         time.sleep(pause)
         pause = min(LONGEST_PAUSE, 1.2 * pause)
+
+
+def _is_guardian(pid: int) -> bool:
+    return command_name(pid) == NAME.decode()
+
+
+def _await_guardians(seen: dict[int, str]) -> None:
+    """Waits for the end of the guardians among these that are younger, as those wait for none that is older."""
+    deadline, own = time.monotonic() + OTHERS, os.getpid()
+    while left := [
+        pid for pid in process_table() if pid > own and seen.get(pid) == start_time(pid) and _is_guardian(pid)
+    ]:
+        if time.monotonic() > deadline:
+            send_signal(left, signal.SIGKILL)
+            return
+        time.sleep(LONGEST_PAUSE)

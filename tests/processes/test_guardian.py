@@ -106,6 +106,23 @@ def test_a_helper_without_marks_does_not_outlive_a_killed_tool(tmp_path: Path) -
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_guardians_of_one_tool_do_not_kill_each_other(tmp_path: Path) -> None:
+    """Each has directories of its own to remove; with ae-ray there are two."""
+    program = f"""
+import os, signal, time
+from agenteval.processes.guardian import LOOK_INTERVAL, Guardian
+for number in range(4):
+    os.mkdir(f"{tmp_path}/{{number}}")
+    Guardian(lambda: time.sleep(0.5)).remove_at_end(f"{tmp_path}/{{number}}")
+time.sleep(4 * LOOK_INTERVAL)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False)
+    assert done.returncode == -signal.SIGKILL
+    until(lambda: not os.listdir(tmp_path), "the end of all directories")
+
+
 def test_what_others_left_does_not_delay_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory with 500,000 entries took minutes to remove, before the first agent was started."""
     abandoned = tmp_path / f"{PREFIX}left"
