@@ -66,7 +66,7 @@ class RunFigures:
         prompt = self._prompts
         self._prompts += 1
         scores = []
-        for name, holds in FLAGS.items():
+        for name, holds in FLAGS.items() if row.attempts else ():
             self._flags[name][len(row.attempts), sum(map(holds, row.attempts))] += 1
         for attempt in row.attempts:
             if attempt.grade is not None or attempt.agent_failed:

@@ -209,6 +209,19 @@ def test_one_in_twenty_may_be_missing() -> None:
     gate("--min", "passRate=1", "--min-graded", "1", records=[*records, UNGRADED[0]]).expect(1)
 
 
+def test_a_prompt_without_trials_changes_no_interval() -> None:
+    trials = [{"trialNum": 1, "output": "x", "trajectory": [], "duration": 1, "pass": True, "score": 1.0}]
+    trials.append({"trialNum": 2, "output": "", "trajectory": [], "duration": 1, "errors": ["exit 1"]})
+    given = [{"id": name, "input": "q", "k": 2, "trials": trials} for name in "ab"]
+    empty = {"id": "empty", "input": "q", "k": 2, "trials": []}
+    for records in (given[:1], given):
+        without, with_it = (
+            run("ae-gate", "--max", "errorRate=1", stdin=jsonl(*some)).expect(0).stdout
+            for some in (records, [*records, empty])
+        )
+        assert "agents failed; 95% interval" in without and with_it == without
+
+
 def test_trials_that_are_not_graded_do_not_pass() -> None:
     records = [trials(f"t{at}", 4) for at in range(4)]
     for entry in records[0]["trials"][:2]:

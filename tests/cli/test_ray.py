@@ -506,23 +506,29 @@ def test_a_cluster_without_room_is_mentioned_once(capfd: pytest.CaptureFixture[s
     assert capfd.readouterr().err.count("no worker has started after 0.05 s; the cluster has no room") == 1
 
 
+class ReadySlot:
+    """A worker that is ready at once, on the next of these nodes, and is not to be called."""
+
+    def __init__(self, nodes: Iterator[str]) -> None:
+        self.node = next(nodes)
+
+    def prepare(self) -> Future[Any]:
+        ready: Future[Any] = Future()
+        ready.set_result(Node(self.node, self.node))
+        return ready
+
+    def call(self, _method: str, *_arguments: Any) -> Future[Any]:
+        raise AssertionError
+
+    def kill(self) -> None:
+        pass
+
+
 def test_a_record_waits_for_a_place_on_another_node() -> None:
     """In a worker that is there: with --resources, there may be no room for another one until the run has ended."""
     nodes = iter(["a", "b"])
 
-    class ReadySlot:
-        def prepare(self) -> Future[Any]:
-            ready: Future[Any] = Future()
-            ready.set_result(Node(name := next(nodes), name))
-            return ready
-
-        def call(self, _method: str, *_arguments: Any) -> Future[Any]:
-            raise AssertionError
-
-        def kill(self) -> None:
-            pass
-
-    slots = Slots(lambda _excluded: ReadySlot(), 2, 1, Console("ae-ray", progress=False))
+    slots = Slots(lambda _excluded: ReadySlot(nodes), 2, 1, Console("ae-ray", progress=False))
     slots.start()
     a, b = slots.take(), slots.take()
     slots.give_back(a)
@@ -585,19 +591,9 @@ def test_a_worker_that_is_gone_still_has_a_node(capfd: pytest.CaptureFixture[str
     """Two workers of a node find at the same time that nothing works there: it is left out once, and by its name."""
     nodes = iter(["bad", "bad", "good", "good"])
 
-    class ReadySlot:
-        def prepare(self) -> Future[Any]:
-            ready: Future[Any] = Future()
-            ready.set_result(Node(name := next(nodes), name))
-            return ready
-
-        def call(self, _method: str, *_arguments: Any) -> Future[Any]:
-            raise AssertionError
-
-        def kill(self) -> None:
-            pass
-
-    slots = Slots(lambda _excluded: ReadySlot(), 2, 1, Console("ae-ray", progress=False), all_nodes=lambda: {"good"})
+    slots = Slots(
+        lambda _excluded: ReadySlot(nodes), 2, 1, Console("ae-ray", progress=False), all_nodes=lambda: {"good"}
+    )
     slots.start()
     for slot in (slots.take(), slots.take()):
         slots.exclude(slots.node_of(slot), "no")
@@ -627,24 +623,8 @@ def test_why_a_process_has_ended_is_read_to_the_end() -> None:
 
 def test_no_worker_is_opened_or_called_after_the_end() -> None:
     """Records find their workers dead when the run has been stopped; a call of Ray could end the process."""
-    opened: list[Any] = []
-
-    class ReadySlot:
-        def __init__(self) -> None:
-            opened.append(self)
-
-        def prepare(self) -> Future[Any]:
-            ready: Future[Any] = Future()
-            ready.set_result(Node("n", "n"))
-            return ready
-
-        def call(self, _method: str, *_arguments: Any) -> Future[Any]:
-            raise AssertionError
-
-        def kill(self) -> None:
-            pass
-
-    slots = Slots(lambda _excluded: ReadySlot(), 1, 1, Console("ae-ray", progress=False))
+    nodes = iter(["first", "second"])
+    slots = Slots(lambda _excluded: ReadySlot(nodes), 1, 1, Console("ae-ray", progress=False))
     slots.start()
     slot = slots.take()
     slots.stop()
@@ -652,7 +632,7 @@ def test_no_worker_is_opened_or_called_after_the_end() -> None:
     for late in (lambda: slots.replace(slot), slots.open_alone, slots.take, lambda: slots.call(slot, "run")):
         with pytest.raises(Stopped):
             late()
-    assert len(opened) == 1
+    assert next(nodes, None) == "second", "no other worker was opened"
 
 
 # --- a cluster ----------------------------------------------------------------------------------
