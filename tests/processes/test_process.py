@@ -163,11 +163,15 @@ def test_orphans_that_have_ended_are_collected_while_the_agent_works(tmp_path: P
 def test_a_signal_ends_everything(signum: int, code: int, to_file: bool, mark: str, tmp_path: Path) -> None:
     kinds = [kind for kind in HELPERS if "deaf" not in kind]
     line = f'[ "$PROMPT" = quick ] && exit; {helpers(mark, *kinds)}\nwait'
-    output = ["-o", tmp_path / "raw.jsonl"] if to_file else []
+    raw = tmp_path / "raw.jsonl"
+    output = ["-o", raw] if to_file else []
 
     def seconds() -> float:
+        raw.unlink(missing_ok=True)
         with Running("ae-run", "-j", 3, *output, "--shell", line, cwd=tmp_path) as tool:
             tool.feed({"id": "q", "input": "quick"}, {"id": "a", "input": "x"}, {"id": "b", "input": "x"})
+            first = until(lambda: read(raw) if raw.exists() else [], "q is written")[0] if to_file else tool.record()
+            assert first["id"] == "q"
             until(lambda: len(sleepers(mark)) == 2 * len(kinds), "all helpers run")
             began = time.monotonic()
             tool.signal(signum)
@@ -176,8 +180,7 @@ def test_a_signal_ends_everything(signum: int, code: int, to_file: bool, mark: s
             expect_gone(mark, 0)
         assert done.expect(code).says(f"stopped by {signal.Signals(signum).name} after 1 prompt")
         assert ("--resume" in done.stderr) == to_file
-        written = read(tmp_path / "raw.jsonl") if to_file else done.records
-        assert [record["id"] for record in written] == ["q"]
+        assert (read(raw) if to_file else [first, *done.records]) == [first]
         return taken
 
     expect_soon(seconds, within=GRACE)
