@@ -73,6 +73,8 @@ def test_ctrl_c_leaves_a_whole_page(tmp_path: Path, following: subprocess.Popen[
         tool.stdin.write(b'{"id":"a","output":"x"}\n')
         tool.stdin.flush()
         until_shown(tmp_path, 1, "running, 1 so far")
+        # Which it says when it knows how long its first page took: it writes a last one only if that was quick.
+        assert following.stderr is not None and b"following results.jsonl" in following.stderr.readline()
         following.send_signal(signal.SIGINT)
         assert following.wait(60) == 130
         assert shown(tmp_path) == (1, "not finished: 1 so far")
