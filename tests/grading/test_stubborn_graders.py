@@ -29,7 +29,8 @@ def graded(tmp_path: Path, count: int, *args: object, timeout: float = 30) -> Do
 def test_a_stream_grader_costs_its_record_and_no_more(kind: str, mark: str, tmp_path: Path) -> None:
     text, error = STREAMS[kind]
     grader = script(tmp_path / "grader.sh", text.replace("MARK", mark))
-    done = graded(tmp_path, 3, "--stream", "-t", 2000, "-g", grader).expect(1)
+    limit = 2000 if "timeout" in error else 60_000  # the others have to start and answer, however busy the machine is
+    done = graded(tmp_path, 3, "--stream", "-t", limit, "-g", grader).expect(1)
     assert done.ids == ["r0", "r1", "r2"], done
     erred = [record["graderError"] for record in done.records if "graderError" in record]
     assert erred and all(error in text for text in erred), done
