@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import signal
-import time
+from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.support.tool import Done, kill_all, read, run, start
+from tests.support.watching import until
 
 
 def init(folder: Path, example: str, prompts: slice) -> Path:
@@ -93,34 +97,6 @@ def test_every_cell_is_run_and_ranked(tmp_path: Path) -> None:
     assert [name for name in files if f"`{name}`" not in readme] == ["README.md"]
 
 
-def test_ctrl_c_and_again(tmp_path: Path) -> None:
-    """The second question waits for a file; what was answered before Ctrl-C is not asked again."""
-    copy = init(tmp_path, "playoffs", slice(3))
-    agent = copy / "agents" / "scripted"
-    waits = "import os, time\nopen('../asked', 'a').write('x')\n"
-    waits += "while 'hall' in os.getcwd() and not os.path.exists('../go'): time.sleep(0.05)\n"
-    agent.write_text(agent.read_text().replace("\nmain()\n", f"\n{waits}main()\n"))
-    command = ("AGENTS=curious", "TOOLS=builtin archive", "K=1", "JOBS=1")
-    process = start("/usr/bin/env", "make", "-j2", *command, cwd=copy)
-    try:
-        deadline = time.monotonic() + 60
-        while [path.read_text() for path in copy.glob("results/*/*/asked")] != ["xx", "xx"]:
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        process.communicate(timeout=60)
-    finally:
-        kill_all(process)
-    assert process.returncode != 0
-    for tool in ("builtin", "archive"):
-        (copy / "results" / "curious" / tool / "go").touch()
-    make(copy, "-j2", *command).expect(0).page()
-    for tool in ("builtin", "archive"):
-        assert [record["id"] for record in cells(copy)[f"curious/{tool}"]] == ["bridge", "hall", "market"]
-        asked = (copy / "results" / "curious" / tool / "asked").read_text()
-        assert asked == "x" * 4, "once each, and hall again"
-
-
 def test_four_agents_two_tools_and_five_trials_are_one_command(tmp_path: Path) -> None:
     """What make would start for youdotcom-oss/web-search-agent-evals; each command is accepted with --dry-run."""
     copy = init(tmp_path, "playoffs", slice(1))
@@ -140,3 +116,63 @@ def test_four_agents_two_tools_and_five_trials_are_one_command(tmp_path: Path) -
     assert "--model opus " in models and "-o results/claude/builtin-anthropic_haiku.jsonl" in models
     typo = make(copy, "AGENTS=hasty", "TOOLS=yuo")
     assert typo.code != 0 and "--mcp tools/yuo.json: No such file" in typo.stderr
+
+
+# --- Ctrl-C -------------------------------------------------------------------------------------
+
+RUNS = {  # of an example: its agent, what each run of it writes, and what to type
+    "playoffs": (
+        "agents/scripted",
+        ("results/curious/builtin", "results/curious/archive"),
+        ("AGENTS=curious", "TOOLS=builtin archive"),
+    ),
+    "skill": ("scripted", ("build/scripted/without", "build/scripted/with"), ("show",)),
+}
+
+
+@pytest.mark.parametrize(("example", "last"), [("playoffs", "tools"), ("playoffs", "make"), ("skill", "make")])
+def test_ctrl_c_and_again(example: str, last: str, tmp_path: Path) -> None:
+    """The second question waits for a file; what was answered before Ctrl-C is not asked again.
+
+    make removes on Ctrl-C what it has not finished. A tool that still writes puts that back: make must not come last.
+    """
+    copy = init(tmp_path, example, slice(3))
+    first, second, third = (record["id"] for record in read(copy / "prompts.jsonl"))
+    program, runs, words = RUNS[example]
+    agent, folders = copy / program, [copy / run for run in runs]
+    waits = "import os, time\nopen('../asked', 'a').write('x')\n"
+    waits += f"while {second!r} in os.getcwd() and not os.path.exists('../go'): time.sleep(0.05)\n"
+    agent.write_text(agent.read_text().replace("\nmain()\n", f"\n{waits}main()\n"))
+    command = ("-j2", *words, "K=1", "JOBS=1")
+
+    def asked() -> list[str]:
+        return [path.read_text() if (path := folder / "asked").exists() else "" for folder in folders]
+
+    process = start("/usr/bin/env", "make", *command, cwd=copy)
+    try:
+        until(lambda: asked() == ["xx", "xx"] or process.poll() is not None, "both ask the second question", within=60)
+        assert process.poll() is None
+        if last == "make":
+            process.send_signal(signal.SIGSTOP)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        if last == "make":
+            until(lambda: all(is_free(folder.with_suffix(".jsonl")) for folder in folders), "the tools have ended")
+            process.send_signal(signal.SIGCONT)
+        process.communicate(timeout=60)
+    finally:
+        kill_all(process)
+    assert process.returncode != 0
+    for folder in folders:
+        (folder / "go").touch()
+    make(copy, *command).expect(0).page()
+    for folder in folders:
+        assert [record["id"] for record in read(folder.with_suffix(".jsonl"))] == [first, second, third]
+    assert asked() == ["x" * 4] * 2, "once each, and the second again"
+
+
+def is_free(output: Path) -> bool:
+    """Returns whether no tool writes to the file any more."""
+    with output.open("rb") as file, suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
