@@ -136,11 +136,13 @@ def test_the_page_loads_itself_again_with_its_view(tmp_path: Path, opened: Open)
     tab.page.add_init_script("window.setInterval = (work) => { window.timer = work; };")  # the test is the clock
     page = tab.go("#status=fail")
     assert page.get_by_text("running, 100 so far").is_visible()
-    for typing in ("document.querySelector('input').focus()", "location.hash = '#id=r1&status=fail'"):
-        page.evaluate(f"() => {{ {typing}; window.mark = 1; }}")
-        page.wait_for_function(
-            "() => document.activeElement.matches('input') || !document.getElementById('record').hidden"
-        )
+    record = "document.getElementById('record')"
+    for begin, begun in (
+        ("document.querySelector('input').focus()", "document.activeElement.matches('input')"),
+        ("location.hash = '#id=r1&status=fail'", f"!{record}.hidden"),
+    ):
+        page.evaluate(f"() => {{ {begin}; window.mark = 1; }}")
+        page.wait_for_function(f"() => {begun}")
         page.evaluate("() => new Promise((done) => { window.timer(); setTimeout(done, 200); })")
         assert page.evaluate("window.mark") == 1
     page.keyboard.press("Escape")
