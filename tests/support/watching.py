@@ -76,6 +76,38 @@ def expect_soon(attempt: Callable[[], float], within: float) -> None:
         taken.append(attempt())
 
 
+def in_time(attempt: Callable[[int], T | None], limit: int) -> T:
+    """Returns what the first attempt gives that is not None; each has twice the limit (in ms) of the one before.
+
+    For an agent that has to get somewhere before its time is up: on a busy machine no fixed time is enough.
+    """
+    limits = [limit << number for number in range(TRIES)]
+    for limit in limits:
+        if (value := attempt(limit)) is not None:
+            return value
+    raise AssertionError(f"never in time: {limits} ms")
+
+
+def written(path: Path) -> list[Record]:
+    """Returns the whole records in a file that a tool is writing; none if it is not there yet."""
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    return [json.loads(line) for line in lines if line.strip()]
+
+
+def named_guardian(tool: int) -> int:
+    """Waits until the guardian of a tool has its name, with which it has left the tool's streams; returns its pid."""
+
+    def find() -> list[int]:
+        found = []
+        for child in Path(f"/proc/{tool}/task/{tool}/children").read_text().split():
+            with suppress(OSError):  # it has ended meanwhile
+                if Path(f"/proc/{child}/comm").read_text() == "agenteval-guard\n":
+                    found.append(int(child))
+        return found
+
+    return until(find, "the guardian has its name")[0]
+
+
 def expect_gone(mark: str, within: float = PATIENCE) -> None:
     """Asserts that within that time no process with the mark is left."""
     end = time.monotonic() + within
