@@ -13,7 +13,7 @@ import pytest
 
 from agenteval.streams.redaction import credentials_in
 from tests.support.tool import Record, jsonl, run
-from tests.support.watching import Running, until
+from tests.support.watching import Running, named_guardian, until
 
 TOKEN = "ab12-refresh-token-of-the-user-34cd"
 RENEWED = "zy98-refresh-token-that-is-new-76xw"
@@ -210,26 +210,13 @@ def test_no_login_is_left_after_sigkill(toy: Path, killed: str) -> None:
         until(lambda: (toy / "ws/prompt-a.home/memory").exists(), "the agent did not start")
         assert copy.exists()
         if killed == "both":
-            for guardian in guardians_of(tool.pid):
-                os.kill(guardian, signal.SIGKILL)
+            os.kill(named_guardian(tool.pid), signal.SIGKILL)
         os.kill(tool.pid, signal.SIGKILL)
         tool.process.wait()
     if killed == "both":
         assert copy.exists()
         capture(toy, "--isolate", "--workspace-dir", "ws", prompts=[{"id": "b", "input": "x"}])
     until(lambda: not copy.exists(), "the login is still there")
-
-
-def guardians_of(pid: int) -> list[int]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            number, name, rest = entry.read_text().replace("(", ")").split(")")
-        except OSError:
-            continue
-        if name == "agenteval-guard" and rest.split()[1] == str(pid):
-            found.append(int(number))
-    return found
 
 
 def test_dry_run_shows_the_home_and_no_login(toy: Path) -> None:

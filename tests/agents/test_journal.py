@@ -13,7 +13,7 @@ from agenteval.agents import resume as journal
 from agenteval.agents.resume import Journal
 from agenteval.errors import CannotGoOn
 from tests.support.tool import TIMEOUT, Record, read, run, script, write
-from tests.support.watching import Running, until
+from tests.support.watching import Running, until, written
 
 IDS = ["1", "2", "3", "4", "5", "6"]
 SLOW = 'echo "$PROMPT" >> ran; [ "$PROMPT" = 2 ] && [ ! -e quick ] && sleep 60; echo "$PROMPT"'
@@ -30,7 +30,7 @@ def runs(folder: Path) -> list[str]:
 
 def entries(path: Path) -> list[Record]:
     """The lines of a journal without the first, which says how many records there will be."""
-    return [line for line in (read(path) if path.exists() else []) if "planned" not in line]
+    return [line for line in written(path) if "planned" not in line]
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL])
@@ -44,7 +44,7 @@ def test_what_waits_for_its_turn_is_not_run_again(args: list[str], signum: int, 
         until(lambda: kept.exists() and (tmp_path / "ran").exists(), "agents run")
         until(lambda: set(runs(tmp_path)) == set(IDS), "all have started")
         until(
-            lambda: {line["id"] for line in [*entries(kept), *read(tmp_path / "out")]} == {*IDS} - {"2"},
+            lambda: {line["id"] for line in [*entries(kept), *written(tmp_path / "out")]} == {*IDS} - {"2"},
             "all others are done",
         )
         tool.signal(signum)

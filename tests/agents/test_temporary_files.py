@@ -8,6 +8,7 @@ import os
 import signal
 import stat
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -98,7 +99,7 @@ def test_the_next_tool_removes_what_is_abandoned_and_nothing_else(
         scratch = Scratch(announced.append)
         mine = Path(scratch.new_directory())
         assert [str(mine.parent)] == announced
-        until(lambda: not (base / names[0]).exists(), "the removal in the background")
+        until(lambda: not any("_remove_abandoned" in thread.name for thread in threading.enumerate()), "the end of the cleaning")
         assert sorted(path.name for path in base.iterdir()) == sorted([*names[1:], mine.parent.name])
         other = Scratch(announced.append)
         other.new_name()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.agents.test_acp import AGENT
-from tests.support.tool import jsonl, run
+from tests.support.tool import jsonl, meeting, run
 
 PROMPTS = [{"id": name, "input": name} for name in "abcd"]
 # Fails if the HOME is being set up by another one; sets it up otherwise, which takes a while.
@@ -47,17 +47,16 @@ def test_trials(tmp_path: Path) -> None:
 
 def test_the_schema_asks_for_it_and_the_user_decides(tmp_path: Path) -> None:
     assert failed(tmp_path, "-s", schema(tmp_path, warmUp=True)) == []
-    (tmp_path / "ready").unlink()
-    (tmp_path / "begun").rmdir()
-    assert failed(tmp_path, "-s", schema(tmp_path, warmUp=True), "--no-warm-up") != []
+    side_by_side = schema(tmp_path, warmUp=True, command=["sh", "-c", meeting(4, tmp_path), "sh"])
+    assert failed(tmp_path, "-s", side_by_side, "--no-warm-up") == [], "the first would wait for the others for ever"
 
 
 @pytest.mark.parametrize("first", ["exit 3", "sleep 30"])
 def test_a_first_agent_that_fails_or_hangs(first: str, tmp_path: Path) -> None:
     """The others start all the same, and side by side: they wait for each other."""
-    meets = "touch here-$$; while [ $(ls | grep -c here-) -lt 3 ]; do sleep 0.02; done"
-    line = f'if [ "$PROMPT" = a ]; then {first}; fi; ls | grep -q here && true; {meets}'
-    (error,) = failed(tmp_path, "--warm-up", "-t", "4000", "--shell", line)
+    line = f'if [ "$PROMPT" = a ]; then {first}; fi; {meeting(3, tmp_path)}'
+    prompts = [{**prompt, "timeout": 1000} if prompt["id"] == "a" else prompt for prompt in PROMPTS]
+    (error,) = failed(tmp_path, "--warm-up", "--shell", line, prompts=prompts)
     assert "code 3" in error or "timeout" in error
 
 

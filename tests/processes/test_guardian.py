@@ -16,7 +16,7 @@ from agenteval.processes import scratch
 from agenteval.processes.guardian import NAME, Guardian
 from agenteval.processes.scratch import LOCK, PREFIX, Scratch
 from tests.support.tool import jsonl, run, script, start
-from tests.support.watching import until
+from tests.support.watching import named_guardian, until
 
 # Started by an agent: takes off both marks, leaves its session, and is orphaned.
 HELPER = """#!/usr/bin/env python3
@@ -33,9 +33,11 @@ open(sys.argv[1], "w").write(str(os.getpid()))
 time.sleep(60)
 """
 STOPS_THE_GUARDIAN = rf"""
-for process in /proc/[0-9]*; do
-    [ "$(cat $process/comm)" = {NAME.decode()} ] && grep -q "PPid:.$PPID\$" $process/status || continue
-    kill -STOP ${{process#/proc/}} && echo stopped
+until [ "$stopped" ]; do  # it may not have its name yet
+    for process in /proc/[0-9]*; do
+        [ "$(cat $process/comm)" = {NAME.decode()} ] && grep -q "PPid:.$PPID\$" $process/status || continue
+        kill -STOP ${{process#/proc/}} && echo stopped && stopped=yes
+    done
 done
 """
 
@@ -77,13 +79,10 @@ def test_a_process_that_is_stopped_before_its_program_is_started_does_not_hold_u
     assert done.stdout == "7\n"
 
 
-def pauses_of_guardian(tool: int) -> int:
-    """Returns how often the guardian of a tool has waited: between two looks it waits once."""
-    for child in Path(f"/proc/{tool}/task/{tool}/children").read_text().split():
-        status = Path(f"/proc/{child}/status").read_text()
-        if status.startswith("Name:\tagenteval-guard"):
-            return int(status.partition("voluntary_ctxt_switches:")[2].split()[0])
-    raise AssertionError("there is no guardian")
+def pauses_of(guardian: int) -> int:
+    """Returns how often it has waited: between two looks it waits once."""
+    status = Path(f"/proc/{guardian}/status").read_text()
+    return int(status.partition("voluntary_ctxt_switches:")[2].split()[0])
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
@@ -96,8 +95,9 @@ def test_a_helper_without_marks_does_not_outlive_a_killed_tool(tmp_path: Path) -
         process.stdin.close()
         until(lambda: told.exists() and told.read_text(), "the helper")
         pid = int(told.read_text())
-        before = pauses_of_guardian(process.pid)
-        until(lambda: pauses_of_guardian(process.pid) > before + 2, "two looks of the guardian")
+        guardian = named_guardian(process.pid)
+        before = pauses_of(guardian)
+        until(lambda: pauses_of(guardian) > before + 2, "two looks of the guardian")
         process.kill()
     try:
         until(lambda: not Path(f"/proc/{pid}").exists(), "the end of the helper")
@@ -111,10 +111,13 @@ def test_guardians_of_one_tool_do_not_kill_each_other(tmp_path: Path) -> None:
     """Each has directories of its own to remove; with ae-ray there are two."""
     program = f"""
 import os, signal, time
-from agenteval.processes.guardian import LOOK_INTERVAL, Guardian
+from agenteval.processes.guardian import LOOK_INTERVAL, NAME, Guardian
 for number in range(4):
     os.mkdir(f"{tmp_path}/{{number}}")
-    Guardian(lambda: time.sleep(0.5)).remove_at_end(f"{tmp_path}/{{number}}")
+    guardian = Guardian(lambda: time.sleep(0.5))
+    guardian.remove_at_end(f"{tmp_path}/{{number}}")
+    while open(f"/proc/{{guardian.pid}}/comm", "rb").read().strip() != NAME:
+        time.sleep(0.01)
 time.sleep(4 * LOOK_INTERVAL)
 os.kill(os.getpid(), signal.SIGKILL)
 """
