@@ -115,13 +115,13 @@ def test_items_are_taken_one_by_one_as_workers_are_free() -> None:
 
 
 def test_no_more_workers_are_started_than_there_are_items() -> None:
-    workers: set[int] = set()
+    workers: set[threading.Thread] = set()
+    others = set(threading.enumerate())  # among them workers of another test's pool that are about to end
     all_at_work = threading.Barrier(3)
 
     def work(number: int) -> Iterator[int]:
         all_at_work.wait(PATIENCE)
-        workers.add(threading.get_ident())
-        workers.update(thread.ident or 0 for thread in threading.enumerate() if "_serve" in thread.name)
+        workers.update(set(threading.enumerate()) - others)
         yield number
 
     Pool(work, lambda _: None, workers=1000, ordered=False).run(iter(range(3)))
@@ -155,11 +155,15 @@ def test_an_ordered_pool_does_not_run_away_from_a_slow_item() -> None:
 @pytest.mark.parametrize("where", ["items", "work", "emit"])
 def test_an_error_ends_the_run_and_comes_out(where: str, ordered: bool) -> None:
     worked: list[int] = []
+    ended = threading.Event()
+    others = set(threading.enumerate())
 
     def items() -> Iterator[int]:
         for number in range(1000):
             if where == "items" and number == 20:
                 raise ValueError(where)
+            if number == 100:
+                assert ended.wait(PATIENCE), "the error did not end the run"
             yield number
 
     def work(number: int) -> Iterator[int]:
@@ -175,8 +179,9 @@ def test_an_error_ends_the_run_and_comes_out(where: str, ordered: bool) -> None:
 
     with pytest.raises(ValueError, match=where):
         Pool(work, emit, workers=4, ordered=ordered).run(items())
-    time.sleep(0.05)
-    assert len(worked) < 200, "work went on after the error"
+    ended.set()
+    until(lambda: set(threading.enumerate()) <= others, "the workers have ended")
+    assert len(worked) <= 101, "work went on after the error"
 
 
 def test_a_closed_output_pipe_ends_the_wait() -> None:
@@ -188,8 +193,8 @@ def test_a_closed_output_pipe_ends_the_wait() -> None:
         yield number
 
     timer = threading.Timer(0.1, os.close, [read])
-    timer.start()
     began = time.monotonic()
+    timer.start()
     try:
         with pytest.raises(BrokenPipeError):
             Pool(work, lambda _: None, workers=2, ordered=False).run(iter(range(4)), watch=write)
@@ -248,8 +253,19 @@ def test_a_result_that_waits_for_its_turn_is_held() -> None:
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-def test_an_emit_that_blocks_holds_up_the_workers_and_no_end(ordered: bool) -> None:
+def test_an_emit_that_blocks_holds_up_the_workers_and_no_end(ordered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that does not read must not keep a signal or a closed pipe from ending the run."""
+    ready = threading.Semaphore(0)  # counts the workers that emit, or wait for their turn to
+    turn = threading.Lock()
+
+    class Turn:
+        def __enter__(self) -> None:
+            ready.release()
+            turn.acquire()
+
+        def __exit__(self, *_error: object) -> None:
+            turn.release()
+
     read, write = os.pipe()
     release = threading.Event()
     worked: list[int] = []
@@ -264,7 +280,8 @@ def test_an_emit_that_blocks_holds_up_the_workers_and_no_end(ordered: bool) -> N
         out.append(number)
 
     pool = Pool(work, emit, workers=3, ordered=ordered)
-    closer = close_when(lambda: len(worked) == 3, read)
+    monkeypatch.setattr(pool, "_emitting", Turn())
+    closer = close_when(lambda: all(ready.acquire(timeout=PATIENCE) for _ in range(3)), read)
     try:
         with pytest.raises(BrokenPipeError):  # before the results are released
             pool.run(iter(range(100)), watch=write)
