@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from agenteval.adapters.schema_file import load_adapter
 from agenteval.agents.acp.client import Client, RequestHandler
 from agenteval.agents.acp.rpc import find_message
 from tests.support.tool import BIN, ROOT, TIMEOUT, Done, Record, jsonl, run, write
-from tests.support.watching import Running, expect_gone, marked, sleepers, until
+from tests.support.watching import TRIES, Running, expect_gone, in_time, marked, sleepers, until
 
 DATA = ROOT / "tests" / "data"
 AGENT = [sys.executable, str(DATA / "acp_agent.py")]
@@ -39,6 +40,14 @@ def one(tmp_path: Path, *some: Any, options: list[str] | None = None, start: lis
     return record
 
 
+def by_itself(attempt: Callable[[], Record]) -> Record:
+    """Returns the first record of an agent that has exited by itself: it has half a second, which may be too short."""
+    for _ in range(TRIES - 1):
+        if (raw := attempt())["signal"] is None:
+            return raw
+    return attempt()
+
+
 def reading(raw: Record) -> Reading:
     return load_adapter("acp").read(raw["rawLines"], raw["lineTimes"], [turn["lines"] for turn in raw["turns"]], "a")
 
@@ -52,7 +61,7 @@ def messages(raw: Record) -> list[Any]:
 
 
 def test_a_turn(tmp_path: Path) -> None:
-    (raw,) = talk(tmp_path, "hello").expect(0, stderr="").records
+    raw = by_itself(lambda: talk(tmp_path, "hello").expect(0, stderr="").records[0])
     assert [json.loads(line).get("id") for line in raw["rawLines"]] == [1, 2, None, 3], "every line as it came"
     assert "errors" not in raw
     assert (raw["exitCode"], raw["signal"], raw["timedOut"]) == (0, None, False)
@@ -67,7 +76,7 @@ def test_a_turn(tmp_path: Path) -> None:
 
 
 def test_turns_are_one_process_and_one_session(tmp_path: Path) -> None:
-    (raw,) = talk(tmp_path, ["one", "two", "three"]).expect(0, stderr="").records
+    raw = by_itself(lambda: talk(tmp_path, ["one", "two", "three"]).expect(0, stderr="").records[0])
     assert [turn["lines"] for turn in raw["turns"]] == [4, 2, 2]
     assert [turn["exitCode"] for turn in raw["turns"]] == [None, None, 0]
     steps = reading(raw).trajectory
@@ -123,7 +132,7 @@ def test_an_agent_that_stays_is_ended_which_is_no_failure(tmp_path: Path) -> Non
 
 def test_an_exit_code_after_the_last_answer_is_no_failure(tmp_path: Path) -> None:
     last = {"jsonrpc": "2.0", "id": 3, "result": {"stopReason": "end_turn"}}
-    raw = one(tmp_path, ["message", "done"], ["put", json.dumps(last)], ["exit", 3])
+    raw = by_itself(lambda: one(tmp_path, ["message", "done"], ["put", json.dumps(last)], ["exit", 3]))
     assert "errors" not in raw, raw
     assert raw["exitCode"] == 3
 
@@ -248,18 +257,27 @@ def test_an_answer_twice_or_with_its_number_as_text(tmp_path: Path) -> None:
 
 
 def test_timeout_holds_per_turn(tmp_path: Path) -> None:
-    slow = actions(["sleep", 1], ["message", "slow"])
-    (raw,) = talk(tmp_path, [slow, slow, slow], options=["-t", "2900"]).expect(0).records
-    assert "errors" not in raw, raw
-    assert raw["timing"]["total"] > 2900
+    def seconds(limit: int) -> float | None:
+        slow = actions(["sleep", limit / 2900], ["message", "slow"])
+        (raw,) = talk(tmp_path, [slow, slow, slow], options=["-t", str(limit)]).expect(0).records
+        assert "errors" not in raw or raw["timedOut"], raw
+        return None if raw["timedOut"] else raw["timing"]["total"] / limit
+
+    assert in_time(seconds, 1450) > 1
 
 
 def test_timeout_in_the_second_turn(tmp_path: Path) -> None:
-    with marked() as mark:
-        hang = actions(["message", "half"], ["start", "sleep", mark], ["sleep", 99])
-        (raw,) = talk(tmp_path, ["first", hang, "third"], options=["-t", "3000"]).expect(0).records
-        expect_gone(mark)
-    assert raw["errors"] == ["turn 2 of 3: timeout: session/prompt not answered within 3000 ms"]
+    def attempt(limit: int) -> Record | None:
+        with marked() as mark:
+            hang = actions(["message", "half"], ["start", "sleep", mark], ["sleep", 99])
+            (raw,) = talk(tmp_path, ["first", hang, "third"], options=["-t", str(limit)]).expect(0).records
+            expect_gone(mark)
+        assert raw["errors"][0].endswith(f" not answered within {limit} ms")
+        raw["errors"] = [error.removesuffix(f" within {limit} ms") for error in raw["errors"]]
+        return raw if len(raw["turns"]) == 2 and raw["turns"][1]["lines"] else None
+
+    raw = in_time(attempt, 1000)
+    assert raw["errors"] == ["turn 2 of 3: timeout: session/prompt not answered"]
     assert [turn["timedOut"] for turn in raw["turns"]] == [False, True]
     assert [turn["lines"] for turn in raw["turns"]] == [4, 1], "what came before is kept"
     assert raw["timedOut"] is True
@@ -366,7 +384,7 @@ def test_nothing_outside_is_read_or_written(tmp_path: Path) -> None:
     ]
     asked = [["ask", "fs/read_text_file", {"path": path}] for path in paths]
     asked += [["ask", "fs/write_text_file", {"path": path, "content": "changed"}] for path in paths]
-    raw = one(tmp_path, *asked, options=["-c", "inside", "-t", "10000"])
+    raw = one(tmp_path, *asked, options=["-c", "inside"])
     assert "errors" not in raw, raw
     answers = messages(raw)
     assert len(answers) == len(asked)
@@ -406,8 +424,12 @@ def test_a_large_file(tmp_path: Path) -> None:
 
 def test_an_agent_that_asks_and_does_not_read_the_answers(tmp_path: Path) -> None:
     (tmp_path / "good").write_text("x" * (5 << 20))
-    raw = one(tmp_path, ["ask_much", 3000, "good"], ["sleep", 99], options=["-t", "3000"])
-    assert raw["errors"] == ["timeout: session/prompt not answered within 3000 ms"]
+
+    def errors(limit: int) -> list[str] | None:
+        raw = one(tmp_path, ["ask_much", 3000, "good"], ["sleep", 99], options=["-t", str(limit)])
+        return [error.replace(str(limit), "LIMIT") for error in raw["errors"]] if raw["turns"][0]["lines"] > 2 else None
+
+    assert in_time(errors, 1500) == ["timeout: session/prompt not answered within LIMIT ms"]
 
 
 def test_a_flood(tmp_path: Path) -> None:

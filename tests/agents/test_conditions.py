@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.privileges import removed, unprivileged
 from tests.support.tool import BIN, clean_env, jsonl, run, script
+from tests.support.watching import expect_soon
 
 PROMPTS = jsonl({"id": "good", "input": "x", "hint": "fine"}, {"id": "bad", "input": "y", "hint": "fine"})
 FINE = 'touch made; if [ "$PROMPT" = x ]; then echo fine; else echo poor; exit 3; fi'
@@ -326,11 +327,15 @@ def test_secrets_are_redacted_unless_asked_for() -> None:
 
 def test_starts_are_spread(tmp_path: Path) -> None:
     many = jsonl(*({"id": str(n), "input": "x"} for n in range(6)))
-    done = run("ae-run", "--shell", "true", "-j", 6, "--rate", "5/s", stdin=many).expect(0, stderr="")
-    moments = sorted(record["timing"]["start"] for record in done.records)  # waiting is not part of the time it took
-    assert moments[-1] - moments[0] > 700, moments  # 1000, if the first did not start late
-    gaps = [later - earlier for earlier, later in zip(moments, moments[1:], strict=False)]
-    assert all(gap > 100 for gap in gaps), gaps
+
+    def seconds_too_close() -> float:
+        """Returns by how much less than 0.2 s two starts are apart: they are if the first of them was late."""
+        done = run("ae-run", "--shell", "true", "-j", 6, "--rate", "5/s", stdin=many).expect(0, stderr="")
+        moments = sorted(record["timing"]["start"] for record in done.records)  # waiting is not part of it
+        gaps = [later - earlier for earlier, later in zip(moments, moments[1:], strict=False)]
+        return 0.2 - min(*gaps, (moments[-1] - moments[0] - 500) / 2) / 1000
+
+    expect_soon(seconds_too_close, within=0.1)
 
 
 @pytest.mark.parametrize("option", [["--rate", "5"], ["--rate", "x/s"], ["--retry-on", "("]])

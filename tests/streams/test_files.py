@@ -25,6 +25,7 @@ from agenteval.streams.files import (
 from agenteval.streams.output import Output
 from agenteval.streams.source import Source
 from tests.support.tool import ROOT
+from tests.support.watching import PATIENCE
 
 # Whatever opens a file: `open` as a function or as a method of anything that is not ours, and these.
 OPENERS = {
@@ -228,16 +229,18 @@ def test_a_pipe_whose_program_is_slow_is_waited_for(tmp_path: Path, monkeypatch:
     """One that has it open and has not written yet counts, and one that comes later."""
     monkeypatch.setattr(files, "PIPE_PATIENCE", 0.2)
     os.mkfifo(path := tmp_path / "pipe")
-    go_on = threading.Event()
+    opened, go_on = threading.Event(), threading.Event()
 
     def write() -> None:
         with path.open("wb") as pipe:
+            opened.set()
             go_on.wait(10)
             pipe.write(b'{"id":"a"}\n')
 
     writer = threading.Thread(target=write)
     source = Source(str(path))
     writer.start()
+    assert opened.wait(PATIENCE)
     threading.Timer(0.5, go_on.set).start()
     assert [line for batch in source.lines() for _, line in batch] == [b'{"id":"a"}']
     writer.join()

@@ -23,7 +23,8 @@ from agenteval.wire.json_schema import ALWAYS_WRITTEN, SCHEMAS, schema_of, struc
 from agenteval.wire.records import GRADER_FIELDS, Step
 from agenteval.wire.validation import check
 from tests.support.schema_building import BASE
-from tests.support.tool import ROOT, Record, run, script, write
+from tests.support.tool import ROOT, Done, Record, run, script, write
+from tests.support.watching import in_time
 from tests.support.wrong_schemas import BAD_PATHS, WRONG
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -301,7 +302,7 @@ def test_adapter_schema_refuses_what_the_compiler_refuses(whole: Record, depth: 
 
 PROMPTS: list[Record] = [
     {"id": "good", "input": "hello", "hint": "hello", "reference": "hello", "metadata": {"category": "a", "n": 1}},
-    {"id": "turns", "input": ["one", "two"], "hint": "two", "timeout": 5000, "mine": {"any": [None]}},
+    {"id": "turns", "input": ["one", "two"], "hint": "two", "timeout": 60_000, "mine": {"any": [None]}},
     {"id": "wrong", "input": "hello", "hint": "bye", "reference": "hello", "metadata": {"type": "negative"}},
     {"id": "crash", "input": "crash", "hint": "x"},
     {"id": "killed", "input": "killed"},
@@ -397,14 +398,26 @@ WRITTEN = [
 
 
 def test_everything_the_suite_writes_is_valid(tmp_path: Path) -> None:
-    write(tmp_path / "prompts.jsonl", *PROMPTS)
     write(tmp_path / "long-prompt.jsonl", {"id": "long", "input": "x" * 200_000})  # its agent cannot be started
     write(tmp_path / "echo.json", {**BASE, "command": ["echo"], "prompt": {}, "outputMode": "text"})
     for name, text in SCRIPTS.items():
         script(tmp_path / name, text)
     written = {}
+
+    def output_of(command: str) -> Done:
+        return run(*(["/bin/sh", "-c", command] if set("|>") & {*command} else shlex.split(command)), cwd=tmp_path)
+
+    def raw_of_all(limit: int) -> Done | None:
+        """Returns what the first command writes if the slow agent has begun within the limit."""
+        of_slow = {"timeout": limit}
+        prompts = ({**prompt, **of_slow} if prompt["id"] == "slow" else prompt for prompt in PROMPTS)
+        write(tmp_path / "prompts.jsonl", *prompts)
+        done = output_of(WRITTEN[0].command)
+        return done if any(raw["id"] == "slow" and raw["rawLines"] for raw in done.records) else None
+
+    raw = in_time(raw_of_all, 200)
     for file, command, schema in WRITTEN:
-        done = run(*(["/bin/sh", "-c", command] if set("|>") & {*command} else shlex.split(command)), cwd=tmp_path)
+        done = raw if file == "raw.jsonl" else output_of(command)
         assert done.code in (0, 1) and b"Traceback" not in done.err, done
         (tmp_path / file).write_bytes(done.out)
         written[file] = [json.loads(done.stdout)] if file.endswith(".json") else done.records
