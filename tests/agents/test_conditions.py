@@ -333,7 +333,7 @@ def test_starts_are_spread(tmp_path: Path) -> None:
         done = run("ae-run", "--shell", "true", "-j", 6, "--rate", "5/s", stdin=many).expect(0, stderr="")
         moments = sorted(record["timing"]["start"] for record in done.records)  # waiting is not part of it
         gaps = [later - earlier for earlier, later in zip(moments, moments[1:], strict=False)]
-        return 0.2 - min(*gaps, (moments[-1] - moments[0] - 500) / 2) / 1000
+        return 0.2 - float(min(*gaps, (moments[-1] - moments[0] - 500) / 2)) / 1000
 
     expect_soon(seconds_too_close, within=0.1)
 

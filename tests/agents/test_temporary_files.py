@@ -99,7 +99,10 @@ def test_the_next_tool_removes_what_is_abandoned_and_nothing_else(
         scratch = Scratch(announced.append)
         mine = Path(scratch.new_directory())
         assert [str(mine.parent)] == announced
-        until(lambda: not any("_remove_abandoned" in thread.name for thread in threading.enumerate()), "the end of the cleaning")
+        until(
+            lambda: not any("_remove_abandoned" in thread.name for thread in threading.enumerate()),
+            "the end of the cleaning",
+        )
         assert sorted(path.name for path in base.iterdir()) == sorted([*names[1:], mine.parent.name])
         other = Scratch(announced.append)
         other.new_name()
