@@ -12,7 +12,7 @@ import pytest
 from agenteval.grading.verdict import pass_fields
 from tests.support.crash import kill_and_resume
 from tests.support.tool import TIMEOUT, Done, Record, jsonl, meeting, python_script, read, run, script, start, write
-from tests.support.watching import expect_gone, marked, sleepers, until
+from tests.support.watching import Running, expect_gone, marked, sleepers, until
 
 # Passes where the trial's own number (from its workspace) is among those named in the prompt.
 COUNTING = """
@@ -157,7 +157,9 @@ def test_trials_of_one_prompt_run_side_by_side_in_directories_of_their_own(tmp_p
 @pytest.mark.parametrize("order", [(), ("--keep-order",)])
 def test_trials_that_share_a_directory_run_one_after_another(order: tuple[str, ...], tmp_path: Path) -> None:
     """Those of one prompt: different prompts still run side by side."""
-    line = 'mkdir "busy-$PROMPT" || exit; ls -d busy-* | wc -l; sleep 0.2; rmdir "busy-$PROMPT"'
+    # The first trials of both prompts wait for each other: a busy machine may start the second one late.
+    both = meeting(2, tmp_path)
+    line = f'mkdir "busy-$PROMPT" || exit; {both}; ls -d busy-* | wc -l; sleep 0.2; rmdir "busy-$PROMPT"'
     args = ("-k", 3, "-j", 6, "--shell", line, *order)
     done = run("ae-trials", *args, stdin=prompts("a", "b"), cwd=tmp_path).expect(0)
     trials = [trial for record in done.records for trial in record["trials"]]
@@ -166,18 +168,24 @@ def test_trials_that_share_a_directory_run_one_after_another(order: tuple[str, .
 
 
 def test_no_more_than_asked_for_at_once(tmp_path: Path) -> None:
-    line = "touch $$.run; ls *.run | wc -l >> seen; sleep 0.05; rm $$.run"
+    line = f"touch $$.run; {meeting(3, tmp_path)}; ls *.run | wc -l >> seen; sleep 0.05; rm $$.run"
     run("ae-trials", "-k", 4, "-j", 3, "--shell", line, stdin=prompts("a", "b", "c"), cwd=tmp_path).expect(0)
     seen = [int(count) for count in (tmp_path / "seen").read_text().split()]
     assert len(seen) == 12
     assert max(seen) == 3
 
 
-def test_records_in_the_order_of_the_prompts() -> None:
+def test_records_in_the_order_of_the_prompts(tmp_path: Path) -> None:
+    args = ["ae-trials", "-k", "2", "-j", "6", "--shell"]
+    waits = '[ "$PROMPT" = quick ] || until [ -e others-are-out ]; do sleep 0.02; done'
+    with Running(*args, waits, cwd=tmp_path) as tool:
+        tool.feed(*map(json.loads, prompts("slow", "quick", "quick").splitlines()))
+        assert {tool.record()["id"], tool.record()["id"]} == {"p2", "p3"}
+        (tmp_path / "others-are-out").touch()
+        assert tool.record()["id"] == "p1"
+        tool.end().expect(0)
     source = prompts("0.4", "0.1", "0.0")
-    args = ["ae-trials", "-k", "2", "-j", "6", "--shell", "sleep $PROMPT"]
-    assert run(*args, stdin=source).expect(0).ids[-1] == "p1"
-    assert run(*args, "--keep-order", stdin=source).expect(0).ids == ["p1", "p2", "p3"]
+    assert run(*args, "sleep $PROMPT", "--keep-order", stdin=source).expect(0).ids == ["p1", "p2", "p3"]
 
 
 def test_every_trial_is_a_fresh_session(tmp_path: Path) -> None:
