@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from tests.support.tool import (
     start,
     write,
 )
-from tests.support.watching import expect_gone, marked, sleepers, until
+from tests.support.watching import expect_gone, marked, sleepers, until, with_time_enough
 
 PROMPTS: list[Record] = [
     {"id": "one", "input": "first", "hint": "first", "metadata": {"category": "a"}, "tags": ["x"], "own": {"b": 1}},
@@ -63,13 +65,18 @@ def claude(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def piped_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
-    """A folder to capture in, and the results that ae-run | ae-extract give there."""
-    folder = tmp_path_factory.mktemp("piped")
-    write(folder / "prompts.jsonl", *PROMPTS)
-    write_graders(folder)
-    claude_with(folder)
-    return folder, results_of(folder, ["-s", "claude.json", "-j", "4", "--workspace-dir", "ws"], "claude.json")
+def piped(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], tuple[Path, bytes]]:
+    """For a time limit of the slow prompt: a folder to capture in, and what ae-run | ae-extract give there, once."""
+
+    @cache
+    def piped_once(limit: int) -> tuple[Path, bytes]:
+        folder = tmp_path_factory.mktemp("piped")
+        write(folder / "prompts.jsonl", *(one | {"timeout": limit} if "timeout" in one else one for one in PROMPTS))
+        write_graders(folder)
+        claude_with(folder)
+        return folder, results_of(folder, ["-s", "claude.json", "-j", "4", "--workspace-dir", "ws"], "claude.json")
+
+    return piped_once
 
 
 def timeless(value: Any) -> Any:
@@ -106,8 +113,13 @@ GRADERS: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("graders, workers", [(name, 1 if name == "several" else 4) for name in GRADERS])
-def test_the_same_records_as_the_pipeline(graders: str, workers: int, piped_once: tuple[Path, bytes]) -> None:
-    folder, results = piped_once
+def test_the_same_records_as_the_pipeline(
+    graders: str, workers: int, piped: Callable[[int], tuple[Path, bytes]]
+) -> None:
+    with_time_enough(lambda limit: check_the_same_records(graders, workers, *piped(limit)), 1000)
+
+
+def check_the_same_records(graders: str, workers: int, folder: Path, results: bytes) -> None:
     agent = ["-s", "claude.json", "-j", str(workers), "--workspace-dir", "ws"]
     captured = run("ae-capture", "prompts.jsonl", "--keep-order", *agent, *GRADERS[graders], cwd=folder)
     captured.expect(1 if graders == "broken" else 0)
@@ -307,11 +319,15 @@ def test_a_timeout_in_a_tool_is_a_tool_error(tmp_path: Path) -> None:
     call = '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t","name":"Bash","input":{}}]}}'
     reply = '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"done"}]}}'
     for lines, expected in (([call], True), ([call, reply], False)):
-        write_lines = "; ".join(f"echo '{line}'" for line in lines)
-        args = ("--shell", f"{write_lines}; sleep 60", "--extract", "claude", "-t", 2000)
-        record = run("ae-capture", *args, stdin=jsonl({"id": "a", "input": "x"}), cwd=tmp_path).expect(0).records[0]
-        assert record["metadata"]["timedOut"] and [step["type"] for step in record["trajectory"]] == ["tool_call"]
-        assert record["toolErrors"] is expected, record
+        agent = "; ".join([*(f"echo '{line}'" for line in lines), "sleep 60"])
+        with_time_enough(partial(check_tool_errors, agent, expected, tmp_path), 2000)
+
+
+def check_tool_errors(agent: str, expected: bool, folder: Path, limit: int) -> None:
+    args = ("--shell", agent, "--extract", "claude", "-t", limit)
+    record = run("ae-capture", *args, stdin=jsonl({"id": "a", "input": "x"}), cwd=folder).expect(0).records[0]
+    assert record["metadata"]["timedOut"] and [step["type"] for step in record["trajectory"]] == ["tool_call"]
+    assert record["toolErrors"] is expected, record
 
 
 def test_a_result_as_prompt_has_nothing_of_its_run(tmp_path: Path, claude: Path) -> None:

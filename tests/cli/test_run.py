@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.tool import Done, Record, jsonl, meeting, python_script, read, run, write
-from tests.support.watching import PATIENCE, Running, until
+from tests.support.watching import PATIENCE, Running, until, with_time_enough
 
 RAW_FIELDS = ["rawLines", "lineTimes", "turns", "cwd", "timing", "exitCode", "signal", "timedOut"]
 ECHO_ARGV = "import json, os, sys\nprint(json.dumps({'argv': sys.argv[1:]}))"
@@ -159,10 +159,14 @@ def test_timeout_precedence(tmp_path: Path) -> None:
 
 
 def test_the_timeout_is_per_turn() -> None:
-    given = jsonl({"id": "a", "input": ["0.7", "0.7", "0.7", "60", "0"]})
-    record = run("ae-run", "-t", 2000, "--simple", "sleep {}", stdin=given).expect(0).records[0]
-    assert [turn["timedOut"] for turn in record["turns"]] == [False, False, False, True]
-    assert record["errors"] == ["turn 4 of 5: timeout: not done after 2000 ms"]
+    def check(limit: int) -> None:
+        turn = str(0.00035 * limit)  # three of them take longer than the limit
+        given = jsonl({"id": "a", "input": [turn, turn, turn, "60", "0"]})
+        record = run("ae-run", "-t", limit, "--simple", "sleep {}", stdin=given, timeout=100).expect(0).records[0]
+        assert [turn["timedOut"] for turn in record["turns"]] == [False, False, False, True]
+        assert record["errors"] == [f"turn 4 of 5: timeout: not done after {limit} ms"]
+
+    with_time_enough(check, 2000)
 
 
 def test_cwd(tmp_path: Path) -> None:
@@ -540,12 +544,17 @@ def test_a_full_disk_ends_the_run_with_a_message(tmp_path: Path) -> None:
 
 def test_a_timeout_is_tried_again(tmp_path: Path) -> None:
     line = "echo x >> tries; [ $(wc -l < tries) -ge 2 ] || sleep 60; echo ok"
-    done = shell(line, "-t", 2000, "--retries", 3, stdin=prompts("x"), cwd=tmp_path).expect(0)
-    record = done.records[0]
-    assert (record["rawLines"], record["attempts"], record["timedOut"]) == (["ok"], 2, False)
-    assert "errors" not in record
-    assert (tmp_path / "tries").read_text().count("x") == 2
-    assert done.seconds > 1.2  # there is a pause
+
+    def check(limit: int) -> None:
+        (tmp_path / "tries").unlink(missing_ok=True)
+        done = shell(line, "-t", limit, "--retries", 3, stdin=prompts("x"), cwd=tmp_path).expect(0)
+        record = done.records[0]
+        assert (record["rawLines"], record["attempts"], record["timedOut"]) == (["ok"], 2, False)
+        assert "errors" not in record
+        assert (tmp_path / "tries").read_text().count("x") == 2
+        assert done.seconds > 1.2  # there is a pause
+
+    with_time_enough(check, 2000)
 
 
 def test_a_failure_is_no_reason_to_try_again(tmp_path: Path) -> None:
@@ -821,15 +830,19 @@ def test_what_the_agent_writes_to_a_file_is_one_more_line(prompt: str, tmp_path:
     (tmp_path / "tmp").mkdir()
     agent = python_script(tmp_path / "filer", FILER)
     output = {"flag": "--as", "value": "json", "fileFlag": "-o"}
-    path = schema(tmp_path, command=[str(agent)], output=output, timeout=2000 if prompt == "sleep" else 20_000)
-    record = run_schema(path, prompt, env={"TMPDIR": str(tmp_path / "tmp")})
-    first, *rest = record["rawLines"]
-    assert json.loads(first)[:3] == ["--as", "json", "-o"]
-    assert json.loads(first)[4:] == ["-p", prompt]
-    wanted = {"type": "end", "text": "two\nlines"}
-    assert [json.loads(line) for line in rest if line] == ([] if prompt == "none" else [wanted]), record
-    assert (record["exitCode"], record["timedOut"]) == (0 if prompt == "none" else 3, prompt == "sleep")
-    assert list((tmp_path / "tmp").iterdir()) == []
+
+    def check(limit: int) -> None:
+        path = schema(tmp_path, command=[str(agent)], output=output, timeout=limit)
+        record = run_schema(path, prompt, env={"TMPDIR": str(tmp_path / "tmp")})
+        first, *rest = record["rawLines"]
+        assert json.loads(first)[:3] == ["--as", "json", "-o"]
+        assert json.loads(first)[4:] == ["-p", prompt]
+        wanted = {"type": "end", "text": "two\nlines"}
+        assert [json.loads(line) for line in rest if line] == ([] if prompt == "none" else [wanted]), record
+        assert (record["exitCode"], record["timedOut"]) == (0 if prompt == "none" else 3, prompt == "sleep")
+        assert list((tmp_path / "tmp").iterdir()) == []
+
+    with_time_enough(check, 2000) if prompt == "sleep" else check(20_000)
 
 
 DEAF_FILER = """
@@ -844,14 +857,16 @@ time.sleep(60)
 def test_the_file_of_an_agent_that_is_killed_is_read_and_removed(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     agent = python_script(tmp_path / "filer", DEAF_FILER)
-    path = schema(
-        tmp_path, command=[str(agent)], output={"flag": "--as", "value": "json", "fileFlag": "-o"}, timeout=1000
-    )
+    output = {"flag": "--as", "value": "json", "fileFlag": "-o"}
     env = {"TMPDIR": str(tmp_path / "tmp")}
-    record = run_schema(path, "x", env=env)
-    assert (record["rawLines"], record["signal"]) == (["written", '{"type": "end", "text": "kept"}'], "SIGKILL")
-    assert list((tmp_path / "tmp").iterdir()) == []
-    with Running("ae-run", "-s", path, "-t", 60_000, cwd=tmp_path, env=env) as tool:
+
+    def check(limit: int) -> None:
+        record = run_schema(schema(tmp_path, command=[str(agent)], output=output, timeout=limit), "x", env=env)
+        assert (record["rawLines"], record["signal"]) == (["written", '{"type": "end", "text": "kept"}'], "SIGKILL")
+        assert list((tmp_path / "tmp").iterdir()) == []
+
+    with_time_enough(check, 1000)
+    with Running("ae-run", "-s", tmp_path / "schema.json", "-t", 60_000, cwd=tmp_path, env=env) as tool:
         tool.feed({"id": "a", "input": "x"})
         until(lambda: list((tmp_path / "tmp").glob("*/answer-*")), "the agent has written its file")
         tool.signal(signal.SIGKILL)
