@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -18,7 +19,7 @@ import pytest
 
 from agenteval.agents.sandbox import follow, installations, programs_of, programs_of_line
 from tests.support.tool import Record, jsonl, run, script, start, write
-from tests.support.watching import with_time_enough
+from tests.support.watching import until, with_time_enough
 
 NOBODY = 65534
 
@@ -100,6 +101,8 @@ def test_what_a_command_sees(tmp_path: Path) -> None:
 def test_a_signal_ends_everything_inside(tmp_path: Path, token: str, given: int, code: int) -> None:
     inside = f"trap 'echo bye; exit' TERM; sleep {token} & setsid sleep {token} & echo up; wait"
     process = start("ae-sandbox", "--", "sh", "-c", inside, cwd=tmp_path)
+    assert (stdout := process.stdout)
+    until(lambda: select.select([stdout], [], [], 0)[0], "it has printed, which it does last")
     wait_for(2, token)
     process.send_signal(given)
     out, _err = process.communicate(timeout=20)
