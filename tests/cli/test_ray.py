@@ -36,7 +36,7 @@ from agenteval.streams.console import Console
 from agenteval.wire.records import RUN_ID_VARIABLE
 from tests.support.ray_nodes import TwoNodes
 from tests.support.tool import BIN, Done, Record, read, run, script, write
-from tests.support.watching import Running, expect_gone, sleepers, until
+from tests.support.watching import PATIENCE, Running, expect_gone, sleepers, until
 
 SLOW = 120.0  # seconds for what takes a few: the machine may be busy
 PROMPTS = [{"id": f"p{number}", "input": f"question {number}", "hint": "question"} for number in range(12)]
@@ -485,7 +485,9 @@ def test_quick_records_share_a_call(
     assert written == [task.line + b"\n" for task in tasks] and called == sizes
 
 
-def test_a_cluster_without_room_is_mentioned_once(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_cluster_without_room_is_mentioned_once(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing happens until a worker starts: that is said, and the run goes on when one does."""
     start: Future[Any] = Future()
 
@@ -499,10 +501,28 @@ def test_a_cluster_without_room_is_mentioned_once(capfd: pytest.CaptureFixture[s
         def kill(self) -> None:
             raise AssertionError
 
-    slots = Slots(lambda _excluded: LateSlot(), 1, 1, Console("ae-ray", progress=False), patience=0.05)
+    console = Console("ae-ray", progress=False)
+    slots = Slots(lambda _excluded: LateSlot(), 1, 1, console, patience=0.05)
     slots.start()
-    threading.Timer(0.5, start.set_result, [Node("n", "n")]).start()
+    say = console.say
+
+    def begin() -> None:
+        if not start.done():
+            start.set_result(Node("n", "n"))
+
+    def start_after(seconds: float) -> threading.Timer:
+        timer = threading.Timer(seconds, begin)
+        timer.start()
+        return timer
+
+    def say_and_start(message: str) -> None:
+        say(message)
+        start_after(0.5)  # time to say it again
+
+    monkeypatch.setattr(console, "say", say_and_start)
+    at_the_latest = start_after(PATIENCE)
     assert isinstance(slots.take(), LateSlot)
+    at_the_latest.cancel()
     assert capfd.readouterr().err.count("no worker has started after 0.05 s; the cluster has no room") == 1
 
 

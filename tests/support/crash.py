@@ -16,7 +16,7 @@ from tests.support.tool import BIN, Record, run, start
 from tests.support.watching import expect_gone
 
 ROUNDS = 6  # make chaos does hundreds
-BUDGET = 20.0  # seconds for the rounds of one tool, on a busy machine
+BUDGET = 20.0  # seconds after which half of the rounds of one tool are enough, on a busy machine
 
 
 def kill_and_resume(command: list[object], out: Path, mark: str, check: Callable[[list[Record]], None]) -> None:
@@ -26,19 +26,19 @@ def kill_and_resume(command: list[object], out: Path, mark: str, check: Callable
     print(f"seed {seed}")  # pytest shows it when the test fails
     began = time.monotonic()
     kills = finished = 0
-    while kills < ROUNDS and time.monotonic() - began < BUDGET:
+    while kills < ROUNDS and (kills < ROUNDS // 2 or time.monotonic() - began < BUDGET):
         if killed(command, out, rng):
             kills += 1
             expect_gone(mark)
         else:
             finished += 1
+            assert finished < 100, "it is too quick to be killed"
             check(whole(out))
             out.unlink()
     print(f"{kills} kills, {finished} finished")
     done = run(str(command[0]), *command[1:], "-o", out, "--resume", cwd=out.parent).expect(0)
     assert only_resumption(done.stderr), done
     check(whole(out))
-    assert kills >= ROUNDS // 2, "the machine is too slow for this test"
 
 
 def killed(command: list[object], out: Path, rng: random.Random) -> bool:
