@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.tool import Done, Record, jsonl, meeting, python_script, read, run, write
-from tests.support.watching import PATIENCE, Running, until, with_time_enough
+from tests.support.watching import PATIENCE, Running, until, with_time_enough, written
 
 RAW_FIELDS = ["rawLines", "lineTimes", "turns", "cwd", "timing", "exitCode", "signal", "timedOut"]
 ECHO_ARGV = "import json, os, sys\nprint(json.dumps({'argv': sys.argv[1:]}))"
@@ -964,7 +964,7 @@ def test_records_appear_in_the_file_as_they_are_done(tmp_path: Path) -> None:
     out = tmp_path / "raw"
     with Running("ae-run", "--shell", "sleep $PROMPT", "-o", out, "-j", 2, cwd=tmp_path) as tool:
         tool.feed({"id": "slow", "input": "30"}, {"id": "quick", "input": "0"})
-        until(lambda: out.exists() and ids(out) == ["quick"], "the quick one's record is in the file")
+        until(lambda: [one["id"] for one in written(out)] == ["quick"], "the quick one's record is in the file")
         with out.open() as file, pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         tool.signal(2)

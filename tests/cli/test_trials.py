@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from agenteval.grading.verdict import pass_fields
 from tests.support.crash import kill_and_resume
 from tests.support.tool import TIMEOUT, Done, Record, jsonl, meeting, python_script, read, run, script, start, write
-from tests.support.watching import Running, expect_gone, marked, sleepers, until
+from tests.support.watching import Running, expect_gone, marked, sleepers, until, written
 
 # Passes where the trial's own number (from its workspace) is among those named in the prompt.
 COUNTING = """
@@ -230,7 +231,7 @@ def logged(tmp_path: Path, *more: object, line: str = LOG, k: int = 3) -> tuple[
     return done, [f"{entry.split()[0]}{entry.rpartition('-')[2]}" for entry in ran]
 
 
-def leftover(tmp_path: Path) -> list[str]:
+def leftover(tmp_path: Path, read: Callable[[Path], list[Record]] = read) -> list[str]:
     path = tmp_path / "out.unfinished"
     return sorted({f"{entry['id']}{entry['trial']}" for entry in read(path) if "id" in entry}) if path.exists() else []
 
@@ -347,7 +348,7 @@ def test_a_signal_keeps_what_is_finished(signum: signal.Signals, tmp_path: Path)
             process.stdin.write(prompts("x").encode())
             process.stdin.close()
             until(lambda: sleepers(mark), "the second trial has started")
-            until(lambda: leftover(tmp_path) == ["p11"], "the first trial is on disk")
+            until(lambda: leftover(tmp_path, written) == ["p11"], "the first trial is on disk")
             process.send_signal(signum)
             assert process.wait(TIMEOUT) == 128 + signum
             assert "--resume" in process.stderr.read().decode()
