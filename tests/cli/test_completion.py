@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.tool import ROOT, TOOLS, clean_env, kill_all, run, script
+from tests.support.watching import PATIENCE
 
 # --- what a tool answers ------------------------------------------------------------------------
 
@@ -180,7 +181,7 @@ class Terminal:
         return [word.removesuffix("/") for word in re.findall("<([^<>]*)>", found[1])]  # zsh removes it again
 
     def wait_for(self, pattern: str) -> re.Match[str]:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while not (found := re.search(pattern, self.shown)):
             if not select.select([self._keyboard], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise AssertionError(f"{pattern!r} does not come; shown is {self.shown!r}")

@@ -17,6 +17,7 @@ from typing import IO, Any
 import pytest
 
 from tests.support.tool import BIN, Done, on_terminal, run, write
+from tests.support.watching import PATIENCE
 
 PASS = {"pass": True, "score": 1.0, "reasoning": "good"}
 BIG = 1234567890123456789012345678901234567890
@@ -101,7 +102,7 @@ def first_line_of_two(*args: str, lines: int = 1) -> bytes:
         tool.stdin.flush()
         out = b""
         while out.count(b"\n") < lines:
-            assert select.select([tool.stdout], [], [], 10)[0], "nothing came before the end of the input"
+            assert select.select([tool.stdout], [], [], PATIENCE)[0], "nothing came before the end of the input"
             out += os.read(tool.stdout.fileno(), 1 << 16)
     return out
 

@@ -19,7 +19,7 @@ import pytest
 
 from agenteval.agents.sandbox import follow, installations, programs_of, programs_of_line
 from tests.support.tool import Record, jsonl, run, script, start, write
-from tests.support.watching import until, with_time_enough
+from tests.support.watching import PATIENCE, until, with_time_enough
 
 NOBODY = 65534
 
@@ -48,7 +48,7 @@ def sleepers(token: str) -> list[int]:
 
 
 def wait_for(number: int, token: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while len(sleepers(token)) != number:
         assert time.monotonic() < deadline, f"{sleepers(token)} are sleeping, expected {number}"
         time.sleep(0.02)
@@ -105,7 +105,7 @@ def test_a_signal_ends_everything_inside(tmp_path: Path, token: str, given: int,
     until(lambda: select.select([stdout], [], [], 0)[0], "it has printed, which it does last")
     wait_for(2, token)
     process.send_signal(given)
-    out, _err = process.communicate(timeout=20)
+    out, _err = process.communicate(timeout=PATIENCE)
     wait_for(0, token)
     assert process.returncode == code
     assert out == (b"up\n" if given == signal.SIGKILL else b"up\nbye\n"), "it has time to clean up"
