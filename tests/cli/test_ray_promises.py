@@ -44,7 +44,7 @@ def test_runs_at_the_same_time_share_no_workspace(two_nodes: TwoNodes, tmp_path:
     (tmp_path / "meeting").mkdir()
     agent = f"pwd; touch by-NAME; {meeting(4, tmp_path / 'meeting')}; ls"
     args = ("prompts.jsonl", "--address", two_nodes.address, "-j", 2)
-    command = ("--", "ae-run", "--workspace-dir", "ws", "--shell")
+    command = ("--", "ae-run", "-t", "15m", "--workspace-dir", "ws", "--shell")  # one run may start a minute late
     with (
         Running("ae-ray", *args, *command, agent.replace("NAME", "a"), cwd=tmp_path) as a,
         Running(
@@ -287,17 +287,32 @@ def test_references_are_counted_over_all_nodes(two_nodes: TwoNodes, tmp_path: Pa
 
 
 def test_a_node_without_the_grader_gets_no_more_records(two_nodes: TwoNodes, tmp_path: Path) -> None:
-    """Its records go elsewhere, although no other worker may have started yet; without any such node it is an error."""
-    script(two_nodes.tools / "some-grader", "cat > /dev/null; sleep 0.2; echo '{\"pass\":true}'")
+    """Its records go elsewhere; without any such node it is an error.
+
+    Its worker may start late: there are more records until it is reported. The grader takes so long that each record
+    is sent alone.
+    """
+    script(two_nodes.tools / "some-grader", "cat > /dev/null; sleep 0.3; echo '{\"pass\":true}'")
     write(tmp_path / "results.jsonl", *({**prompt, "output": "x"} for prompt in PROMPTS))
+    found: list[Record] = []
     node = two_nodes.cluster.add_node(num_cpus=2)
     try:
-        args = ("results.jsonl", "--address", two_nodes.address, "-j", 6, "--keep-order", "--", "ae-grade", "-g")
-        done = run("ae-ray", *args, "some-grader", cwd=tmp_path, timeout=SLOW).expect(0)
-        without = run("ae-ray", *args, "no-such-grader", cwd=tmp_path, timeout=SLOW).expect(2)
+        args = ("--address", two_nodes.address, "-j", 6, "--keep-order", "--", "ae-grade", "-g")
+        with Running("ae-ray", *args, "some-grader", cwd=tmp_path) as running:
+
+            def more() -> bool:
+                names = [f"p{len(found) + number}" for number in range(6)]
+                running.feed(*({"id": name, "input": "question", "output": "x"} for name in names))
+                found.extend(running.record(SLOW) for _ in names)
+                assert [one["id"] for one in found[-6:]] == names
+                return bool(select.select([running.stderr], [], [], 0)[0])
+
+            until(more, "a message", SLOW)
+            done = running.end(SLOW).expect(0)
+        without = run("ae-ray", "results.jsonl", *args, "no-such-grader", cwd=tmp_path, timeout=SLOW).expect(2)
     finally:
         two_nodes.cluster.remove_node(node)
-    assert done.ids == [prompt["id"] for prompt in PROMPTS] and all(one["score"]["pass"] for one in done.records), done
+    assert done.out == b"" and all(one["score"]["pass"] for one in found), (found, done)
     says = r"ae-ray: \S+: gets no more records: the command cannot run: ae-grade: -g some-grader: .*\n"
     assert re.fullmatch(says, done.stderr), done
     assert without.stderr.count("-g no-such-grader") == 1, without
