@@ -8,14 +8,15 @@ import resource
 import shlex
 import shutil
 import signal
+import socket
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from agenteval.cluster.worker import FilterWorker, Node, Worker
 from agenteval.errors import MissingExtra, Stopped, UserError
@@ -35,6 +36,10 @@ SETTINGS = {
 
 NO_TOOL = 1 << 22  # added to a pid it is that of no process: a guardian would also kill filters that have its mark
 TITLE = b"ray::"  # how the names start that Ray's programs give themselves
+CONNECTING = 10.0  # seconds that a node has to accept a connection
+LOCAL_INSTEAD = " (--address local starts a cluster here)"
+NO_TOKEN = b"InvalidAuthToken"  # what Ray then says
+WANTS_TOKEN = ": it asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN unless it is in ~/.ray/auth_token"
 LONGEST_END = 10.0  # seconds until what cannot be killed is left alone
 
 
@@ -81,17 +86,21 @@ class RayCluster:
             settings |= {"include_dashboard": False, "object_store_memory": LOCAL_STORE, "_temp_dir": self._folder}
             settings["_node_ip_address"] = "127.0.0.1"
         else:
+            expect_listener(address)
             copy_files(self._command, files, self._folder)
             settings["runtime_env"] = {"working_dir": self._folder}
-        try:
-            with marked(self._mark) if self._local else nullcontext():
-                self._ray.init(address=address, **settings)
-        except SystemExit:  # by Ray's own handler of SIGTERM
-            raise Stopped(signal.SIGTERM) from None
-        except Exception as error:  # Ray raises its base class, too, where a node does not start in time
-            reason = " ".join(str(error).split())[:300]
-            advice = "" if self._local else " (--address local starts a cluster here)"
-            raise UserError(f"--address {address}: {reason}{advice}") from None
+        with tempfile.TemporaryFile() as said:
+            try:
+                with marked(self._mark) if self._local else stderr_to(said.fileno()):
+                    self._ray.init(address=address, **settings)
+            except SystemExit:  # by Ray's own handler of SIGTERM
+                raise Stopped(signal.SIGTERM) from None
+            except Exception as error:  # Ray raises its base class, too, where a node does not start in time
+                reason = " ".join(str(error).split())[:300]
+                advice = "" if self._local else WANTS_TOKEN if NO_TOKEN in _content(said) else LOCAL_INSTEAD
+                raise UserError(f"--address {address}: {reason}{advice}") from None
+            with suppress(OSError):
+                os.write(2, _content(said))
 
     def cpus(self) -> int:
         """Returns the number of CPUs of all nodes."""
@@ -123,6 +132,35 @@ class RayCluster:
             self._end_ray()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._guardian.dismiss()
+
+
+def expect_listener(address: str) -> None:
+    """Refuses an address where nothing listens: Ray tries for two minutes. What has no port is left to Ray."""
+    named = os.environ.get("RAY_ADDRESS", "") if address == "auto" else address
+    host, _, port = named.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECTING).close()
+    except OSError as error:
+        raise UserError(f"--address {named}: {error.strerror or error}{LOCAL_INSTEAD}") from None
+
+
+@contextmanager
+def stderr_to(file: int) -> Iterator[None]:
+    """Redirects stderr to a file: while it connects, Ray reports there each try that failed."""
+    before = os.dup(2)
+    os.dup2(file, 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+
+
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
 
 
 def _import_ray() -> Any:

@@ -11,6 +11,7 @@ import os
 import re
 import select
 import signal
+import socket
 import sys
 import tarfile
 import tempfile
@@ -112,6 +113,38 @@ def test_no_temporary_file_is_left_when_no_cluster_can_be_started(fails: str, le
         used = Path(done.messages[0])
         assert used.parent == (Path(folder) if length == 1 else Path("/tmp")) and message in done.stderr, done
         until(lambda: not used.exists(), "its directory is removed")
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://", "RAY_ADDRESS="])
+def test_an_address_where_nothing_listens_is_refused_at_once(scheme: str, tmp_path: Path) -> None:
+    (tmp_path / "ray.py").write_text("shutdown = lambda: None\ninit = lambda **settings: print('Ray tries')")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"  # nobody else gets it meanwhile
+        env = {"PYTHONPATH": str(tmp_path)}
+        if scheme == "RAY_ADDRESS=":
+            done = run("ae-ray", "--", "cat", cwd=tmp_path, env={**env, "RAY_ADDRESS": address})
+        else:
+            address = scheme + address
+            done = run("ae-ray", "--address", address, "--", "cat", cwd=tmp_path, env=env)
+    done.expect(2).says(f"--address {address}: Connection refused (--address local starts a cluster here)")
+
+
+@pytest.mark.parametrize(
+    ("printed", "advice"),
+    [
+        ("try 1 of 20", " (--address local"),
+        ("Unauthenticated: InvalidAuthToken", ": it asks for a token: set RAY_AUTH"),
+    ],
+)
+def test_a_cluster_that_does_not_let_us_in(printed: str, advice: str, tmp_path: Path) -> None:
+    """Ray's libraries print each try, past Python; one line says what to do."""
+    fails = f"import os\ndef init(**settings):\n    os.write(2, b'{printed}\\n')\n    raise Exception('no way')\n"
+    (tmp_path / "ray.py").write_text(f"{fails}shutdown = lambda: None\n")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        done = run("ae-ray", "--address", address, "--", "cat", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    done.expect(2).says(f"--address {address}: no way{advice}")
 
 
 def test_files_that_a_command_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

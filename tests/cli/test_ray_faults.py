@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import sys
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ray_nodes import TwoNodes
-from tests.support.tool import Record, read, run, write
+from tests.support.tool import BIN, Record, read, run, start, write
 from tests.support.watching import Running, expect_gone, sleepers, until
 
 pytestmark = pytest.mark.cluster
@@ -112,6 +115,38 @@ def test_the_address_of_a_client(two_nodes: TwoNodes, tmp_path: Path) -> None:
     args = ("prompts.jsonl", "--address", two_nodes.client_address, "-j", 2, "--keep-order", *command)
     done = run("ae-ray", *args, cwd=tmp_path, timeout=SLOW).expect(0)
     assert done.ids == [prompt["id"] for prompt in prompts(6)] and all(one["score"]["pass"] for one in done.records)
+
+
+def test_a_cluster_that_asks_for_a_token(tmp_path: Path) -> None:
+    """`ray start` makes one if its user has a token; Ray uses that unasked for the cluster of this machine only."""
+    pytest.importorskip("ray", reason="Ray is not installed: make test-cluster")
+    write(tmp_path / "prompts.jsonl", *prompts(1))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "t" * 64}
+    command = [Path(sys.executable).with_name("ray"), "start", "--head", "--block", "--num-cpus=1"]
+    command += ["--include-dashboard=false", "--disable-usage-stats", "--node-ip-address=127.0.0.1"]
+    tool = str(BIN / "ae-ray")  # by its path: started and not forked, as Ray reads the token when it is loaded
+    args = ("prompts.jsonl", "--address", address, "--", "ae-run", "--simple", "echo {}")
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:  # the paths of sockets have a limit
+        command += [f"--port={address.rpartition(':')[2]}", f"--temp-dir={folder}"]
+        head = start("/usr/bin/env", *command, cwd=tmp_path, env=token)
+        try:
+            until(lambda: listens(address), "the cluster", SLOW)
+            without = run(tool, *args, cwd=tmp_path, timeout=SLOW).expect(2)
+            done = run(tool, *args, cwd=tmp_path, timeout=SLOW, env=token).expect(0, stderr="")
+        finally:
+            head.terminate()  # it ends the cluster
+            head.communicate(timeout=SLOW)
+    assert "it asks for a token: set RAY_AUTH_MODE=token, and " in without.says(f"--address {address}: ")
+    assert [one["rawLines"] for one in done.records] == [["question 0"]]
+
+
+def listens(address: str) -> bool:
+    host, _, port = address.partition(":")
+    with suppress(OSError), socket.create_connection((host, int(port)), 1):
+        return True
+    return False
 
 
 TIMING = {"start": 1, "end": 2, "total": 1}
