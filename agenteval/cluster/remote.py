@@ -13,7 +13,6 @@ import tarfile
 import threading
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from typing import NamedTuple
 
 from agenteval.agents.run import RemoteAnswer
@@ -196,7 +195,7 @@ class ClusterAgents:
         name = workspace_name(prompt["id"], trial)
         try:
             record["metadata"]["workspaceDir"] = unpack(found.packed, self._bring_to, name)
-        except (OSError, tarfile.TarError) as error:
+        except (OSError, ValueError, tarfile.TarError) as error:  # ValueError: a name with a null character
             self._console.say(f"{prompt['id']}: {self._keep_packed(found.packed, name)}: {error}")
 
     def _keep_packed(self, packed: bytes, name: str) -> str:
@@ -216,9 +215,39 @@ def unpack(packed: bytes, base: str, name: str) -> str:
     for old in (part, target):
         shutil.rmtree(old, ignore_errors=True)
     os.makedirs(part)
+    folder = os.path.realpath(part)
+    links = []
     with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
+        archive.extraction_filter = lambda entry, _path: entry  # Python 3.11.3 has no filters
         for entry in archive:
-            with suppress(tarfile.FilterError):
-                archive.extract(entry, part, filter="data")
+            if _may_be_unpacked(entry, folder):
+                _make_ours(entry)
+                archive.extract(entry, folder)
+                links += [os.path.join(folder, entry.name)] if entry.issym() else []
+    for link in links:  # now that all are there: one may lead out by way of another
+        if os.path.isabs(os.readlink(link)) or not _is_below(folder, os.path.realpath(link)):
+            os.unlink(link)
     os.rename(part, target)
     return target
+
+
+def _may_be_unpacked(entry: tarfile.TarInfo, folder: str) -> bool:
+    """Whether an entry is a file, directory or link, is in the folder, and is not reached by a link."""
+    names = [entry.name, entry.linkname] if entry.islnk() else [entry.name]
+    is_kind = entry.isreg() or entry.isdir() or entry.issym() or entry.islnk()
+    is_there = not entry.islnk() or os.path.exists(os.path.join(folder, entry.linkname))
+    return is_kind and all(_is_direct(folder, name) for name in names) and is_there
+
+
+def _is_direct(folder: str, name: str) -> bool:
+    path = os.path.normpath(os.path.join(folder, name))
+    return ".." not in name.split("/") and _is_below(folder, path) and path == os.path.realpath(path)
+
+
+def _is_below(folder: str, path: str) -> bool:
+    return os.path.commonpath([folder, path]) == folder
+
+
+def _make_ours(entry: tarfile.TarInfo) -> None:
+    entry.uid, entry.gid, entry.uname, entry.gname = os.getuid(), os.getgid(), "", ""
+    entry.mode = entry.mode & 0o755 | (0o700 if entry.isdir() else 0o600)

@@ -6,12 +6,14 @@ nodes on this machine, with `make test-cluster`.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import re
 import select
 import signal
 import socket
+import stat
 import sys
 import tarfile
 import tempfile
@@ -27,7 +29,7 @@ import pytest
 
 from agenteval.cli import node
 from agenteval.cli.tools import ray
-from agenteval.cluster import dispatch, worker
+from agenteval.cluster import dispatch, remote, worker
 from agenteval.cluster.ray_cluster import RayCluster, SlotRequest, named_files
 from agenteval.cluster.remote import ClusterAgents
 from agenteval.cluster.slots import Slots
@@ -363,6 +365,44 @@ def test_a_workspace_that_cannot_be_unpacked_is_not_lost(tmp_path: Path) -> None
     done = simulated("a", *args, "ws", "--shell", "echo x > f", cwd=tmp_path).expect(1)
     assert done.stderr == "ae-ray: --bring-workspaces: cannot write home/prompt-p0.tar.gz: Is a directory\n", done
     assert (tmp_path / "out").read_bytes() == b""
+
+
+def test_what_is_unpacked_stays_below_its_directory(tmp_path: Path) -> None:
+    """A node is trusted no more than its agents: names and links that lead out, one of them by way of another."""
+    secret = tmp_path / "secret"
+    secret.write_text("s")
+    entries: list[tuple[str, bytes, str, int]] = [  # name, type, what a link leads to, mode
+        ("d", tarfile.DIRTYPE, "", 0o700),
+        ("d/f", tarfile.REGTYPE, "", 0o6777),
+        ("in", tarfile.SYMTYPE, "d", 0o777),
+        ("d/g", tarfile.REGTYPE, "", 0),
+        ("in/h", tarfile.REGTYPE, "", 0o644),
+        ("hard", tarfile.LNKTYPE, "d/f", 0o6777),
+        ("../out", tarfile.REGTYPE, "", 0o644),
+        (f"{tmp_path}/out", tarfile.REGTYPE, "", 0o644),
+        ("absolute", tarfile.SYMTYPE, str(secret), 0o777),
+        ("absolute", tarfile.REGTYPE, "", 0o644),
+        ("up", tarfile.SYMTYPE, "../..", 0o777),
+        ("stolen", tarfile.LNKTYPE, "../../secret", 0o644),
+        ("stolen", tarfile.LNKTYPE, "up/../secret", 0o644),
+        ("pipe", tarfile.FIFOTYPE, "", 0o644),
+        ("later", tarfile.SYMTYPE, "d/top/..", 0o777),  # which is d, until the next
+        ("d/top", tarfile.SYMTYPE, "..", 0o777),
+        ("later/out", tarfile.REGTYPE, "", 0o644),
+    ]
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, kind, link, mode in entries:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname, entry.mode, entry.uid, entry.gid = kind, link, mode, 12345, 12345
+            archive.addfile(entry)
+    (tmp_path / "home").mkdir()
+    place = Path(remote.unpack(packed.getvalue(), str(tmp_path / "home"), "prompt-p"))
+    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    names = ("d", "d/f", "d/g", "d/top", "hard", "in")
+    assert found == sorted(["secret", "home", "home/prompt-p", *(f"home/prompt-p/{name}" for name in names)])
+    assert [stat.S_IMODE((place / "d" / name).stat().st_mode) for name in "fg"] == [0o755, 0o600]
+    assert (place / "d" / "f").stat().st_uid == os.getuid() and secret.read_text() == "s"
 
 
 def test_a_workspace_that_is_too_large_stays_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
