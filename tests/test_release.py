@@ -11,6 +11,8 @@ import sysconfig
 import tarfile
 import tomllib
 from collections.abc import Iterator
+from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -123,17 +125,23 @@ def test_the_wheel_has_the_examples(release: Release, tmp_path: Path) -> None:
 # --- with its dependencies, from the package index: make release --------------------------------
 
 
+@cache
 def pythons() -> dict[str, str]:
-    """Returns the Pythons of this machine that pyproject.toml allows, version → path: those on PATH and pyenv's."""
+    """Returns the Pythons of this machine that pyproject.toml allows, version → path: on PATH and pyenv's.
+
+    Of 3.11.2 and 3.11.7, it is the older one: what that lacks breaks first.
+    """
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/3.*/bin/python3")
-    on_path = filter(None, (shutil.which(f"python3.{minor}") for minor in range(11, 20)))
-    found: dict[str, str] = {}
-    for path in [sys.executable, *on_path, *map(str, pyenv)]:
-        code = "import sys; print('%d.%02d' % sys.version_info[:2])"
+    folders = dict.fromkeys(Path(folder).resolve() for folder in os.get_exec_path())
+    on_path = (folder / f"python3.{minor}" for folder in folders for minor in range(11, 20))
+    found = []
+    for path in [Path(sys.executable), *filter(Path.exists, on_path), *pyenv]:
+        code = "import sys; print('%02d.%02d.%02d' % sys.version_info[:3])"
         told = subprocess.run([path, "-c", code], capture_output=True, text=True)
-        if told.returncode == 0 and told.stdout.strip() >= "3.11":
-            found.setdefault(told.stdout.strip().replace(".0", "."), path)
-    return found
+        if told.returncode == 0 and told.stdout >= "03.11":
+            found.append((told.stdout, str(path)))
+    found.sort(key=itemgetter(0), reverse=True)
+    return {f"3.{int(version[3:5])}": path for version, path in found}
 
 
 @pytest.fixture(scope="module")
