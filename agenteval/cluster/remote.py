@@ -162,7 +162,7 @@ class ClusterAgents:
     def _is_doubtful(self, node: Node) -> bool:
         if node.id in self._worked or self._agreed[node.id] >= STRIKES:
             return False
-        return bool(self._slots.nodes() - {node.id})
+        return self._slots.has_others(node)
 
     def _second_opinion(self, prompt: Record, trial: int | None, first: NodeTry) -> NodeTry:
         """Has another node try a record that failed on one where nothing has worked so far; returns what counts."""

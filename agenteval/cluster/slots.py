@@ -64,11 +64,13 @@ class Slots:
         self._excluded: set[str] = set()  # ids of nodes
         self._alike: dict[str, list[str]] = {}  # why → the nodes that were excluded for it after the first one
         self._failed_starts = 0
+        self._began = 0.0
         self._has_started = self._stopped = False
         self._notices: set[str] = set()
 
     def start(self) -> None:
         """Opens all slots."""
+        self._began = time.monotonic()
         for _ in range(self.count):
             self._start_slot()
 
@@ -139,11 +141,11 @@ class Slots:
         self._start_slot()
 
     def take_elsewhere(self, node: Node) -> Slot | None:
-        """Waits for a slot on another node with a free place; None if no other node has a slot.
+        """Waits for a slot on another node with a free place; None if there is none to wait for.
 
         It is one of those that are open: for another one, there may be no room as long as they are.
         """
-        while self.nodes() - {node.id}:
+        while self.has_others(node):
             slot = self.take()
             if self.node_of(slot).id != node.id:
                 return slot
@@ -200,6 +202,15 @@ class Slots:
         """Returns the nodes that have slots, also if these have had no record yet."""
         with self._lock:
             return {self._places[slot].id for slot in self._alive if slot in self._places}
+
+    def has_others(self, node: Node) -> bool:
+        """Returns whether another node has a slot, or may get one that has not started yet."""
+        if self.nodes() - {node.id}:
+            return True
+        with self._lock:
+            is_starting = any(slot not in self._places for slot in self._alive)
+        is_early = time.monotonic() < self._began + self._patience  # later, the cluster may have no room for it
+        return is_starting and is_early and bool(self._all_nodes() - self._excluded - {node.id})
 
     def name_of(self, node: Node) -> str:
         """Returns what to call a node: its host or, if several are on one, with the start of its id."""

@@ -249,6 +249,42 @@ def test_a_node_without_the_agent_gets_no_more(agent: tuple[str, str], tmp_path:
     assert len(done.messages) == 1 and "b: gets no more records: " in done.stderr and "myagent" in done.stderr, done
 
 
+def test_a_failed_record_waits_for_a_node_whose_worker_starts_late(tmp_path: Path) -> None:
+    """The node that starts first may be the one without the agent: five such failures would end the run."""
+    env = {**program(tmp_path, "echo fine"), "PYTHONPATH": str(BIN.parent)}
+    (tmp_path / "other").mkdir()
+    script(tmp_path / "other" / "myagent", f"echo x >> {tmp_path}/failed; exit 3")
+    python = [
+        sys.executable,
+        "-m",
+        "tests.support.simulated_cluster",
+        f"late+,first:{tmp_path / 'other'}:/usr/bin:/bin",
+    ]
+    with Running(*python, "-j", 2, "--", "ae-run", *AGENT, cwd=tmp_path, env=env) as running:
+        running.feed({"id": "p", "input": "x"})
+        until((tmp_path / "failed").exists, "the first node tries it")
+        (tmp_path / "late").touch()
+        record = running.record(SLOW)
+        running.end(SLOW).expect(0, stderr="")
+    assert (record["rawLines"], record["metadata"]["node"]) == (["fine"], "late")
+
+
+def test_no_record_waits_for_a_node_without_room() -> None:
+    """Its slot has not started after the patience of the run: then the failure counts."""
+    nodes = iter(["first", "second"])
+
+    class Slot(ReadySlot):
+        def prepare(self) -> Future[Any]:
+            return Future() if self.node == "second" else super().prepare()
+
+    console = Console("ae-ray", progress=False)
+    slots = Slots(lambda _excluded: Slot(nodes), 2, 1, console, patience=0.2, all_nodes=lambda: {"first", "second"})
+    slots.start()
+    first = slots.take()
+    slots.give_back(first)
+    assert slots.take_elsewhere(slots.node_of(first)) is None
+
+
 def test_a_record_that_fails_everywhere_is_tried_twice_at_most_five_times_a_node(tmp_path: Path) -> None:
     """Agents cost money: once another node has failed in the same way five times, a node is no longer doubted."""
     write(tmp_path / "prompts.jsonl", *({"id": str(number), "input": "x"} for number in range(40)))

@@ -170,8 +170,9 @@ class Running:
         pieces = [self._read]
         while b"\n" not in pieces[-1]:
             ready = select.select([self.stdout], [], [], max(0.0, end - time.monotonic()))[0]
-            piece = os.read(self.stdout.fileno(), 1 << 20) if ready else b""
-            assert piece, f"no record within {within} s; read so far: {b''.join(pieces)[:1000]!r}"
+            assert ready, f"no record within {within} s; read so far: {b''.join(pieces)[:1000]!r}"
+            piece = os.read(self.stdout.fileno(), 1 << 20)
+            assert piece, f"the tool ended before its next record: {self.end(within)}"
             pieces.append(piece)
         line, _, self._read = b"".join(pieces).partition(b"\n")
         record: Record = json.loads(line)
